@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Canonical marshals v and returns its canonical JSON (see CanonicalJSON).
+func Canonical(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("canonical JSON: %w", err)
+	}
+	return CanonicalJSON(buf.Bytes())
+}
+
+// CanonicalJSON rewrites one JSON document in the form of RFC 8785: no white
+// space, object keys sorted by UTF-16 code units, shortest string escapes, and
+// numbers in ECMAScript form (25.0, 25 and 2.5e1 are one number). One
+// deliberate difference: an integer that fits int64 is written exactly, also
+// beyond 2^53, so that no two different amounts become one.
+//
+// Errors: invalid JSON, a repeated key in one object, a number outside the
+// range of float64, data after the document.
+func CanonicalJSON(src []byte) ([]byte, error) {
+	if !json.Valid(src) {
+		var v any
+		if err := json.Unmarshal(src, &v); err != nil {
+			return nil, fmt.Errorf("canonical JSON: %w", err)
+		}
+		return nil, errors.New("canonical JSON: invalid document")
+	}
+	c := canonicalizer{src: src}
+	out, err := c.value(make([]byte, 0, len(src)))
+	if err != nil {
+		return nil, fmt.Errorf("canonical JSON: %w", err)
+	}
+	return out, nil
+}
+
+// canonicalizer walks a document already known to be valid JSON.
+type canonicalizer struct {
+	src []byte
+	pos int
+}
+
+func (c *canonicalizer) space() {
+	for c.pos < len(c.src) {
+		switch c.src[c.pos] {
+		case ' ', '\t', '\n', '\r':
+			c.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (c *canonicalizer) value(dst []byte) ([]byte, error) {
+	c.space()
+	switch c.src[c.pos] {
+	case '{':
+		return c.object(dst)
+	case '[':
+		return c.array(dst)
+	case '"':
+		return appendString(dst, c.stringToken())
+	case 't':
+		c.pos += 4
+		return append(dst, "true"...), nil
+	case 'f':
+		c.pos += 5
+		return append(dst, "false"...), nil
+	case 'n':
+		c.pos += 4
+		return append(dst, "null"...), nil
+	default:
+		return c.number(dst)
+	}
+}
+
+type member struct {
+	key      string // decoded
+	from, to int    // the member's bytes in the scratch buffer
+}
+
+func (c *canonicalizer) object(dst []byte) ([]byte, error) {
+	c.pos++
+	start := len(dst) + 1
+	dst = append(dst, '{')
+	var members []member
+	sorted := true
+	for {
+		c.space()
+		switch c.src[c.pos] {
+		case '}':
+			c.pos++
+			if !sorted {
+				dst = reorder(dst, start, members)
+			}
+			for i := 1; i < len(members); i++ {
+				if members[i].key == members[i-1].key {
+					return nil, fmt.Errorf("key %q twice in one object", members[i].key)
+				}
+			}
+			return append(dst, '}'), nil
+		case ',':
+			c.pos++
+			continue
+		}
+		if len(members) > 0 {
+			dst = append(dst, ',')
+		}
+		from := len(dst)
+		raw := c.stringToken()
+		key, err := unquote(raw)
+		if err != nil {
+			return nil, err
+		}
+		if dst, err = appendString(dst, raw); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		c.space()
+		c.pos++ // colon
+		if dst, err = c.value(dst); err != nil {
+			return nil, err
+		}
+		if n := len(members); n > 0 && compareUTF16(members[n-1].key, key) > 0 {
+			sorted = false
+		}
+		members = append(members, member{key, from, len(dst)})
+	}
+}
+
+// reorder sorts the members that stand in dst[start:] and leaves members sorted.
+func reorder(dst []byte, start int, members []member) []byte {
+	slices.SortStableFunc(members, func(a, b member) int { return compareUTF16(a.key, b.key) })
+	scratch := make([]byte, 0, len(dst)-start)
+	for i, m := range members {
+		if i > 0 {
+			scratch = append(scratch, ',')
+		}
+		scratch = append(scratch, dst[m.from:m.to]...)
+	}
+	return append(dst[:start], scratch...)
+}
+
+func (c *canonicalizer) array(dst []byte) ([]byte, error) {
+	c.pos++
+	dst = append(dst, '[')
+	first := true
+	for {
+		c.space()
+		switch c.src[c.pos] {
+		case ']':
+			c.pos++
+			return append(dst, ']'), nil
+		case ',':
+			c.pos++
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		var err error
+		if dst, err = c.value(dst); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stringToken returns the raw token, quotes included, and moves past it.
+func (c *canonicalizer) stringToken() []byte {
+	start := c.pos
+	c.pos++
+	for c.src[c.pos] != '"' {
+		if c.src[c.pos] == '\\' {
+			c.pos++
+		}
+		c.pos++
+	}
+	c.pos++
+	return c.src[start:c.pos]
+}
+
+func unquote(raw []byte) (string, error) {
+	body := raw[1 : len(raw)-1]
+	if bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
+		return string(body), nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", fmt.Errorf("string: %w", err)
+	}
+	return s, nil
+}
+
+func appendString(dst, raw []byte) ([]byte, error) {
+	body := raw[1 : len(raw)-1]
+	if bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
+		return append(dst, raw...), nil
+	}
+	s, err := unquote(raw)
+	if err != nil {
+		return nil, err
+	}
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		case b == '\b':
+			dst = append(dst, '\\', 'b')
+		case b == '\t':
+			dst = append(dst, '\\', 't')
+		case b == '\n':
+			dst = append(dst, '\\', 'n')
+		case b == '\f':
+			dst = append(dst, '\\', 'f')
+		case b == '\r':
+			dst = append(dst, '\\', 'r')
+		case b < 0x20:
+			dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"'), nil
+}
+
+func (c *canonicalizer) number(dst []byte) ([]byte, error) {
+	start := c.pos
+	for c.pos < len(c.src) && isNumberByte(c.src[c.pos]) {
+		c.pos++
+	}
+	tok := string(c.src[start:c.pos])
+	if n, err := strconv.ParseInt(tok, 10, 64); err == nil {
+		return strconv.AppendInt(dst, n, 10), nil
+	}
+	f, err := strconv.ParseFloat(tok, 64)
+	if err != nil {
+		return nil, fmt.Errorf("number %s is out of range", tok)
+	}
+	return appendES6(dst, f), nil
+}
+
+func isNumberByte(b byte) bool {
+	return b >= '0' && b <= '9' || b == '-' || b == '+' || b == '.' || b == 'e' || b == 'E'
+}
+
+// appendES6 writes f as ECMAScript's Number::toString does.
+func appendES6(dst []byte, f float64) []byte {
+	if f == 0 {
+		return append(dst, '0')
+	}
+	if a := math.Abs(f); a >= 1e-6 && a < 1e21 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	// Go writes at least two exponent digits, ECMAScript the fewest.
+	if n := len(dst); dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+func compareUTF16(a, b string) int {
+	for i := 0; i < len(a) && i < len(b); i++ {
+		if a[i] >= 0x80 || b[i] >= 0x80 {
+			return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+		}
+		if a[i] != b[i] {
+			return int(a[i]) - int(b[i])
+		}
+	}
+	return len(a) - len(b)
+}

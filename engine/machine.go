@@ -1,0 +1,19 @@
+package engine
+
+// Machine folds events into a state and answers with commands (DESIGN §2).
+//
+// Implementations are deterministic: no I/O, clock, randomness or goroutine.
+// The same events in the same order give the same commands and the same
+// snapshot, byte for byte.
+type Machine interface {
+	// Handle folds one event. An error means a bug or a corrupt log, never a
+	// model's nonsense: bad model output is an ordinary outcome.
+	Handle(ev Event) ([]Command, error)
+	// Snapshot returns the state as canonical JSON; the state digest is its
+	// SHA-256. Texts appear by reference once the runtime has sealed them.
+	Snapshot() ([]byte, error)
+	// Restore replaces the state by an earlier snapshot of the same Version.
+	Restore(snapshot []byte) error
+	// Version is name@n; n grows when old events would fold to another state.
+	Version() string
+}

@@ -1,0 +1,130 @@
+// Package model declares the provider port: calls, replies, usage, prices and
+// bounds. Providers live in sub-packages and all run modeltest.
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/agentrooms/qualify/engine"
+)
+
+// Class is a party's recovery class (DESIGN §2).
+type Class string
+
+// Recovery classes. A lookup party can be asked for an outcome by operation
+// id; every real API is opaque.
+const (
+	Lookup Class = "lookup"
+	Opaque Class = "opaque"
+)
+
+// Evidence is the word that figures made with a provider carry (DESIGN §9).
+type Evidence string
+
+// Evidence words.
+const (
+	Measured      Evidence = "measured"
+	Simulated     Evidence = "simulated"
+	Deterministic Evidence = "deterministic check"
+	Recorded      Evidence = "recorded"
+)
+
+// Provider answers model calls. Implementations are safe for concurrent use.
+type Provider interface {
+	// Name of the provider: simulated, scripted, …
+	Name() string
+	Evidence() Evidence
+	Class() Class
+	// Bound is the largest usage the call can have. ErrUnbounded when there is
+	// none: the call is then refused before dispatch (R41).
+	Bound(call Call) (engine.Usage, error)
+	// Call makes one call. Errors that Reply.Outcome can express are not
+	// returned as errors; an error means that the outcome is unknown.
+	Call(ctx context.Context, call Call) (Reply, error)
+}
+
+// Finder is implemented by providers of class Lookup.
+type Finder interface {
+	// Lookup tells what became of an operation, without calling: executed with
+	// its reply, or not executed with a proof in words.
+	Lookup(ctx context.Context, call Call) (Found, error)
+}
+
+// Found is a provider's answer about an operation.
+type Found struct {
+	Executed bool
+	Reply    Reply  // when Executed; never of outcome unknown: what really happened
+	Proof    string // when not Executed
+}
+
+// ErrUnbounded means that no finite bound exists for a call.
+var ErrUnbounded = errors.New("no bound on the cost of this call")
+
+// Call is one request, all texts loaded.
+type Call struct {
+	Op              string // operation id; a provider's idempotency key where it has one
+	Format          string // engine.Format…
+	System          string
+	Messages        []Message
+	Tools           []Tool
+	Model           string
+	Params          map[string]string // decimal strings: temperature, top_p
+	MaxOutputTokens int
+}
+
+// Message is one entry of the conversation. A user message with From is
+// rendered with the first line "From <From>:".
+type Message struct {
+	Role       string
+	From       string
+	Text       string
+	ToolCalls  []ToolCall
+	ToolCallID string
+}
+
+// Rendered is the text a provider sends: the From line, then the text.
+func (m Message) Rendered() string {
+	if m.From == "" {
+		return m.Text
+	}
+	return "From " + m.From + ":\n" + m.Text
+}
+
+// ToolCall is a call the model asked for. Args are the bytes it wrote.
+type ToolCall struct {
+	ID   string
+	Tool string
+	Args string
+}
+
+// Tool is a tool offered to the model.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments
+}
+
+// Outcome of a call.
+type Outcome string
+
+// Outcomes of a call as the caller sees them.
+const (
+	OK      Outcome = "ok"
+	Failed  Outcome = "failed"  // refused or failed; usage may still be due
+	Unknown Outcome = "unknown" // the reply was lost; the call may have happened
+)
+
+// Reply is the result of a call. Usage nil means that the provider omitted
+// it; it is then charged at the bound (R38).
+type Reply struct {
+	Outcome    Outcome
+	Text       string
+	ToolCalls  []ToolCall
+	Finish     string
+	Usage      *engine.Usage
+	DurationUS int64 // virtual duration for providers on virtual time, else measured
+	Error      string
+	Code       string
+}
