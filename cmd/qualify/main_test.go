@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"qualify": main})
+}
+
+// TestScripts runs the command as its users do. The script command
+// "exits N qualify ARGS…" requires that exit code.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a command and fails unless its exit code is the first argument;
+// for a code other than 0 it also requires one line on stderr that begins with
+// "qualify: ", the promise made to scripts.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit interface{ ExitCode() int }
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("run %v: %v", args[1:], err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	stderr := ts.ReadFile("stderr")
+	if want >= exitUsage && (!strings.HasPrefix(stderr, "qualify: ") || strings.Count(stderr, "\n") != 1) {
+		ts.Fatalf("want one line on stderr that begins with \"qualify: \", got %q", stderr)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{usagef("x"), exitUsage},
+		{fmt.Errorf("wrapped: %w", failf(exitLimit, "x")), exitLimit},
+		{verdict(exitFail), exitFail},
+		{fmt.Errorf("open: %w", store.ErrSchemaNewer), exitRefused},
+		{fmt.Errorf("room: %w", store.ErrNotFound), exitUsage},
+		{fmt.Errorf("allot: %w", store.ErrExhausted), exitLimit},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, exitUsage},
+		{fmt.Errorf("run: %w", context.Canceled), exitInterrupted},
+		{errors.New("anything else"), exitInternal},
+	} {
+		if got := exitCode(tc.err); got != tc.want {
+			t.Errorf("exitCode(%v) = %d, want %d", tc.err, got, tc.want)
+		}
+	}
+}
+
+func TestReportIsOneLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a\nb\r\tc":            `a\nb\r\tc`,
+		"\x1b[31mred":          `\x1b[31mred`,
+		"bad \xff byte":        `bad \xff byte`,
+		"rtl \u202e sep\u2028": `rtl \u202e sep\u2028`,
+		"Zürich 東京":            "Zürich 東京",
+	} {
+		var buf bytes.Buffer
+		code := report(&buf, usagef("%s", in))
+		if diff := cmp.Diff("qualify: "+want+"\n", buf.String()); diff != "" || code != exitUsage {
+			t.Errorf("report(%q) = %d (-want +got):\n%s", in, code, diff)
+		}
+	}
+}
+
+func TestVerdictPrintsNothing(t *testing.T) {
+	t.Parallel()
+	var buf bytes.Buffer
+	if code := report(&buf, verdict(exitInconclusive)); code != exitInconclusive || buf.Len() != 0 {
+		t.Errorf("report = %d, printed %q", code, buf.String())
+	}
+}
+
+func TestPanicIsOneLineAndExit4(t *testing.T) {
+	t.Parallel()
+	var buf bytes.Buffer
+	code := guard(&buf, func() error { panic("boom\nin two lines") })
+	got := buf.String()
+	if code != exitInternal || strings.Count(got, "\n") != 1 || !strings.Contains(got, `boom\nin two lines at main_test.go:`) {
+		t.Errorf("exit %d, stderr %q", code, got)
+	}
+}
+
+func TestArgumentsCannotDriveTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"a\x1b[31m\n"}, {"version", "--\x1b[31m\n"}, {"version", "\x1b[31m\n"}} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+		if code != exitUsage || strings.Contains(stderr.String(), "\x1b") || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("run(%q) = %d, stderr %q", args, code, stderr.String())
+		}
+	}
+}
+
+// fullDisk refuses every write.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestLostOutputIsAnError(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	code := run(t.Context(), []string{"version"}, strings.NewReader(""), fullDisk{}, &stderr)
+	if code != exitInternal || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit %d, stderr %q", code, stderr.String())
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// schemaRef heads every --json document.
+type schemaRef struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+}
+
+// printJSON writes one document to stdout.
+func (a *app) printJSON(doc any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// printf writes data to stdout; a failed write comes back from the flush at
+// the end of run.
+func (a *app) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.out, format, args...)
+}
+
+// talkf writes one line of talk to stderr.
+func (a *app) talkf(format string, args ...any) {
+	_, _ = fmt.Fprintln(a.err, oneLine(fmt.Sprintf(format, args...)))
+}

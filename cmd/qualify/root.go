@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// modulePath is the path of this module as in go.mod.
+const modulePath = "github.com/agentrooms/qualify"
+
+// defaultStore is the store used without --store and QUALIFY_STORE.
+const defaultStore = "sqlite:.qualify/qualify.db"
+
+// app is one run of the command: its streams and global flags.
+type app struct {
+	in       io.Reader
+	out      *bufio.Writer // data; flushed by run, and by commands that report while they work
+	err      io.Writer     // talk and progress
+	storeURL string
+	started  bool // flags and arguments were accepted: errors from here on are the command's
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
+}
+
+// execute parses args and runs the command they name. Whatever fails before
+// the command itself starts is bad usage.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var own *exitError
+	if err == nil || a.started || errors.As(err, &own) {
+		return err
+	}
+	return usagef("%w", err)
+}
+
+// root builds the command tree.
+func (a *app) root() *cobra.Command {
+	root := a.group("qualify", "Replay one corpus through three coordination modes and score the traces",
+		a.versionCmd(),
+	)
+	root.Long = root.Short + `.
+
+Data goes to stdout, talk and progress to stderr. Exit codes: 0 done or PASS,
+1 FAIL, 2 INCONCLUSIVE, 3 bad usage or input, 4 internal fault, 5 refused by a
+protection, 6 stopped by a limit, 130 interrupted.`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCmd())
+	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	store := os.Getenv("QUALIFY_STORE")
+	if store == "" {
+		store = defaultStore
+	}
+	root.PersistentFlags().StringVar(&a.storeURL, "store", store, "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
+	return root
+}
+
+// group is a command that only holds others. Called without one of them, or
+// with a name it does not know, it is bad usage.
+func (a *app) group(use, short string, sub ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s: no command given%s", c.CommandPath(), seeHelp(c))
+			}
+			return unknownCommand(c, args[0])
+		},
+	}
+	c.AddCommand(sub...)
+	return c
+}
+
+// unknownCommand names the word that is no command of c and the nearest one.
+func unknownCommand(c *cobra.Command, word string) error {
+	hint := ""
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown command %q for %s%s%s", word, c.CommandPath(), hint, seeHelp(c))
+}
+
+// flagError names a flag error's command and, for an unknown flag, the nearest
+// flag.
+func flagError(c *cobra.Command, err error) error {
+	hint := ""
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearestFlag(c, unknown.GetSpecifiedName()); near != "" {
+			hint = "; did you mean --" + near + "?"
+		}
+	}
+	return usagef("%s: %w%s%s", c.CommandPath(), err, hint, seeHelp(c))
+}
+
+func seeHelp(c *cobra.Command) string { return " (see " + c.CommandPath() + " --help)" }
+
+// nearestFlag is the flag of c within two edits of name, or of which name is
+// the beginning; "" when there is none.
+func nearestFlag(c *cobra.Command, name string) string {
+	best, bestDist := "", 3
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		d := editDistance(name, f.Name)
+		if len(name) > 1 && strings.HasPrefix(f.Name, name) {
+			d = min(d, 1)
+		}
+		if d < bestDist {
+			best, bestDist = f.Name, d
+		}
+	})
+	return best
+}
+
+// editDistance is the Levenshtein distance of two strings, in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diag, row[j] = row[j], min(row[j]+1, row[j-1]+1, diag+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// helpCmd is cobra's help command with unknown topics refused.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			target, rest, err := c.Root().Find(args)
+			if err != nil {
+				return usagef("%w", err)
+			}
+			if len(rest) > 0 {
+				return unknownCommand(target, rest[0])
+			}
+			target.InitDefaultHelpFlag()
+			return target.Help()
+		},
+	}
+}
+
+// exactArgs accepts exactly the named arguments.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s: missing %s%s", c.CommandPath(), strings.Join(names[len(args):], " "), seeHelp(c))
+		case len(args) > len(names):
+			return usagef("%s: unexpected argument %q%s", c.CommandPath(), args[len(names)], seeHelp(c))
+		}
+		return nil
+	}
+}
+
+// someArgs accepts one or more arguments of the named kind.
+func someArgs(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s: missing %s%s", c.CommandPath(), name, seeHelp(c))
+		}
+		return nil
+	}
+}
