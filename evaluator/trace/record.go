@@ -1,6 +1,10 @@
 package trace
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/agentrooms/qualify/engine"
+)
 
 // Schema is the name of this format.
 const Schema = "qualify/trace/v1"
@@ -35,7 +39,7 @@ type Header struct {
 	Limits       Limits `json:"limits"`
 	Machine      string `json:"machine"`
 	Prev         string `json:"prev"`
-	Digest       string `json:"digest"`
+	Digest       string `json:"digest,omitempty"` // omitted only while it is computed
 }
 
 // Limits of a trial.
@@ -65,34 +69,60 @@ type Event struct {
 	Body   json.RawMessage `json:"body"`
 	Money  *Money          `json:"money,omitempty"`
 	Prev   string          `json:"prev"`
-	Digest string          `json:"digest"`
+	Digest string          `json:"digest,omitempty"` // omitted only while it is computed
 }
 
 // Op is one operation with its outcome.
 type Op struct {
-	Rec      string `json:"rec"`
-	N        int    `json:"n"`
-	AtUS     int64  `json:"at_us"` // finish
-	Op       string `json:"op"`
-	Kind     string `json:"kind"` // interpret, route, agent, specialist, review, judge, user, tool
-	Role     string `json:"role"`
-	Agent    string `json:"agent,omitempty"`
-	Task     string `json:"task,omitempty"`
-	Cause    string `json:"cause"`
-	Attempt  int    `json:"attempt"`
-	Ordinal  int    `json:"ordinal"`
-	Tool     string `json:"tool,omitempty"`
-	Outcome  string `json:"outcome"` // ok, failed, unknown, refused
-	StartUS  int64  `json:"start_us"`
-	Reserved int64  `json:"reserved"`
-	Charged  int64  `json:"charged"`
-	Held     int64  `json:"held"`
-	Source   string `json:"source,omitempty"` // usage source: actual, bound, reconciled
-	Usage    any    `json:"usage,omitempty"`
-	Request  string `json:"request"` // request digest
-	Prev     string `json:"prev"`
-	Digest   string `json:"digest"`
+	Rec      string        `json:"rec"`
+	N        int           `json:"n"`
+	AtUS     int64         `json:"at_us"` // finish
+	Op       string        `json:"op"`
+	Kind     string        `json:"kind"` // interpret, route, agent, specialist, review, judge, user, tool
+	Role     string        `json:"role"`
+	Agent    string        `json:"agent,omitempty"`
+	Task     string        `json:"task,omitempty"`
+	Cause    string        `json:"cause"`
+	Attempt  int           `json:"attempt"`
+	Ordinal  int           `json:"ordinal"`
+	Tool     string        `json:"tool,omitempty"`
+	Outcome  string        `json:"outcome"` // ok, failed, unknown, refused
+	StartUS  int64         `json:"start_us"`
+	Reserved int64         `json:"reserved"`
+	Charged  int64         `json:"charged"`
+	Held     int64         `json:"held"`
+	Source   string        `json:"source,omitempty"` // usage source: actual, bound, reconciled
+	Usage    *engine.Usage `json:"usage,omitempty"`
+	Request  string        `json:"request"` // request digest
+	// ReadyUS is the trial time at which the operation was committed; StartUS −
+	// ReadyUS is its queue time. Nil: not recorded, queue time not evaluable.
+	ReadyUS *int64 `json:"ready_us,omitempty"`
+	// Fault and FaultKind name the planted fault that fired on this operation:
+	// a fault of the case (id and kind) or one of the simulated model (kind
+	// only). Empty: none fired.
+	Fault     string `json:"fault,omitempty"`
+	FaultKind string `json:"fault_kind,omitempty"`
+	// Reconciled is set when the outcome was unknown and has been settled by
+	// proof; Charged and Held are the figures after it.
+	Reconciled *Reconciled `json:"reconciled,omitempty"`
+	Prev       string      `json:"prev"`
+	Digest     string      `json:"digest,omitempty"` // omitted only while it is computed
 }
+
+// Reconciled is the settlement of an operation of unknown outcome (R47).
+type Reconciled struct {
+	Executed bool   `json:"executed"`
+	Charged  int64  `json:"charged"` // USD micros
+	Source   string `json:"source,omitempty"`
+	Proof    string `json:"proof,omitempty"`
+}
+
+// Effect states as recorded.
+const (
+	StateIntent    = "intent"
+	StateConfirmed = "confirmed"
+	StateRefuted   = "refuted"
+)
 
 // Effect is one effect record of the world.
 type Effect struct {
@@ -109,8 +139,10 @@ type Effect struct {
 	Key        string          `json:"key,omitempty"`
 	Suppressed bool            `json:"suppressed"`
 	Ack        string          `json:"ack,omitempty"`
+	Fault      string          `json:"fault,omitempty"` // id of the case fault that fired
+	FaultKind  string          `json:"fault_kind,omitempty"`
 	Prev       string          `json:"prev"`
-	Digest     string          `json:"digest"`
+	Digest     string          `json:"digest,omitempty"` // omitted only while it is computed
 }
 
 // Owner is one owner message.
@@ -123,7 +155,7 @@ type Owner struct {
 	From   string `json:"from"`
 	Text   string `json:"text"`
 	Prev   string `json:"prev"`
-	Digest string `json:"digest"`
+	Digest string `json:"digest,omitempty"` // omitted only while it is computed
 }
 
 // End closes a trace with everything that is judged.
@@ -139,7 +171,7 @@ type End struct {
 	Money       Money                      `json:"money"`
 	RoomDigest  string                     `json:"room_digest"`
 	Prev        string                     `json:"prev"`
-	Digest      string                     `json:"digest"`
+	Digest      string                     `json:"digest,omitempty"` // omitted only while it is computed
 }
 
 // Claim that the work is complete.
