@@ -37,8 +37,11 @@ type Provider interface {
 	Name() string
 	Evidence() Evidence
 	Class() Class
-	// Bound is the largest usage the call can have. ErrUnbounded when there is
-	// none: the call is then refused before dispatch (R41).
+	// Bound is the largest usage the call can have: no actual usage has more
+	// tokens on the input side, or more on the output side. A category that is
+	// zero in the bound does not occur, cached reads excepted (see
+	// Prices.Bound). ErrUnbounded when there is no bound: the call is then
+	// refused before dispatch (R41).
 	Bound(call Call) (engine.Usage, error)
 	// Call makes one call. Errors that Reply.Outcome can express are not
 	// returned as errors; an error means that the outcome is unknown.
@@ -52,11 +55,21 @@ type Finder interface {
 	Lookup(ctx context.Context, call Call) (Found, error)
 }
 
-// Found is a provider's answer about an operation.
+// Found is a provider's answer about an operation. It holds two readings of an
+// executed call, because they serve two moments: on restart the run goes on
+// with Seen, exactly as if it had never stopped; when the trial closes, Reply
+// settles what was held for operations of unknown outcome.
 type Found struct {
 	Executed bool
-	Reply    Reply  // when Executed; never of outcome unknown: what really happened
-	Proof    string // when not Executed
+	// Seen is what the caller was sent, or would have been sent had it lived to
+	// hear it. Its outcome is Unknown when the reply was lost on the way, and
+	// its usage nil when the provider omits it.
+	Seen Reply
+	// Reply is what really happened; never of outcome Unknown. Its usage is the
+	// provider's own record, nil only when even that has none (the operation is
+	// then charged at its bound).
+	Reply Reply
+	Proof string // when not Executed
 }
 
 // ErrUnbounded means that no finite bound exists for a call.
