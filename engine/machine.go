@@ -17,3 +17,11 @@ type Machine interface {
 	// Version is name@n; n grows when old events would fold to another state.
 	Version() string
 }
+
+// TextHolder is implemented by machines whose rules read the content of texts
+// that their state keeps by reference. After Restore, and before the next
+// Handle, the caller loads every text listed (a content that is absent stays
+// unloaded; Handle then errs where it is needed).
+type TextHolder interface {
+	Texts() []*Text
+}

@@ -102,6 +102,15 @@ type TaskProgress struct {
 	Current     bool           `json:"current"`
 	Result      string         `json:"result,omitempty"`
 	Calls       []CallEvidence `json:"calls,omitempty"`
+
+	// The rest of the step as admitted: a successor plan that keeps the task's
+	// identity must repeat it unchanged (R29, R30).
+	ExpectedOutput string   `json:"expected_output,omitempty"`
+	ArtifactKind   string   `json:"artifact_kind,omitempty"`
+	Deps           []string `json:"deps,omitempty"` // step keys
+	ActionLevel    string   `json:"action_level,omitempty"`
+	Tools          []string `json:"tools,omitempty"`
+	Report         bool     `json:"report,omitempty"`
 }
 
 // CallEvidence is one tool call as evidence.
