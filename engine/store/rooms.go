@@ -19,6 +19,11 @@ type Rooms interface {
 	// effects. ErrNotFound.
 	Load(ctx context.Context, room string) (*Loaded, error)
 
+	// Rows lists rows after revision after (exclusive; -1 from the first),
+	// ascending, at most limit (0: all), whether a snapshot covers them or
+	// not. ErrNotFound.
+	Rows(ctx context.Context, room string, after int64, limit int) ([]Row, error)
+
 	// Commit appends one row under compare-and-set on head revision and head
 	// digest, together with receipts, new operations with their reservations,
 	// blobs, outbox and index entries, in one transaction. Receipts are

@@ -1,0 +1,235 @@
+package campaigns
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/trace"
+)
+
+// Export writes a closed trial as a trace: a pure function of the store's rows
+// (DESIGN §6). Equal rows give equal bytes.
+func Export(h trace.Header, log *runtime.History) ([]byte, error) {
+	var buf bytes.Buffer
+	w, err := trace.NewWriter(&buf, h)
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	x := exporter{w: w, log: log, artifacts: map[string]trace.Artifact{}}
+	if err := x.run(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+type exporter struct {
+	w         *trace.Writer
+	log       *runtime.History
+	effects   int // how many effects are written
+	claim     *trace.Claim
+	messages  []trace.Message
+	artifacts map[string]trace.Artifact
+}
+
+// run writes, for each revision in order: the effects of operations that
+// earlier revisions created, then the operation the event reports on, the
+// event itself, and what the machine decided.
+func (x *exporter) run() error {
+	ops := make(map[string]store.Op, len(x.log.Ops))
+	for _, op := range x.log.Ops {
+		ops[op.ID] = op
+	}
+	for _, e := range x.log.Entries {
+		if err := x.effectsBefore(e.Rev, ops); err != nil {
+			return err
+		}
+		if op, ok := ops[e.Event.Op]; ok {
+			if err := x.op(op, e.Event.AtUS); err != nil {
+				return err
+			}
+			delete(ops, op.ID)
+		}
+		if err := x.event(e.Event); err != nil {
+			return err
+		}
+		for i := range e.Commands {
+			if err := x.command(e.Event, &e.Commands[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := x.effectsBefore(x.log.Head.Rev+1, ops); err != nil {
+		return err
+	}
+	// Operations whose result never became an event: cut off by a limit.
+	for _, op := range x.log.Ops {
+		if _, left := ops[op.ID]; left {
+			if err := x.op(op, x.log.Head.ClosedAtUS); err != nil {
+				return err
+			}
+		}
+	}
+	return x.end()
+}
+
+func (x *exporter) effectsBefore(rev int64, ops map[string]store.Op) error {
+	for x.effects < len(x.log.Effects) {
+		e := x.log.Effects[x.effects]
+		if op, ok := ops[e.Op]; ok && op.Rev >= rev {
+			return nil
+		}
+		x.effects++
+		err := x.w.Effect(trace.Effect{
+			AtUS: e.AtUS, Op: e.Op, Identity: e.Identity, Tool: e.Tool, Target: e.Target,
+			Args: json.RawMessage(e.Args.S), Agent: e.Agent, State: string(e.State), Key: e.Key,
+			Suppressed: e.Suppressed, Ack: e.Ack,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *exporter) op(op store.Op, atUS int64) error {
+	r := trace.Op{
+		AtUS: atUS, Op: op.ID, Kind: string(op.Key.Kind), Role: op.Role, Agent: op.Agent, Task: op.Task,
+		Cause: op.Key.Cause, Attempt: op.Key.Attempt, Ordinal: op.Key.Ordinal, Tool: op.Tool,
+		Reserved: op.ReservedMicros, Charged: op.ChargedMicros, Request: op.RequestDigest, StartUS: atUS,
+	}
+	switch {
+	case op.Receipt != nil:
+		r.Outcome, r.StartUS, r.AtUS = string(op.Receipt.Outcome), op.Receipt.StartUS, op.Receipt.FinishUS
+		r.Source, r.Fault = op.Receipt.UsageSource, op.Receipt.Fault
+		if op.Receipt.Usage != nil {
+			r.Usage = op.Receipt.Usage
+		}
+	case op.Status == store.OpRefused:
+		r.Outcome = "refused"
+	default:
+		r.Outcome = "unknown"
+	}
+	if op.Reconciled != nil {
+		r.Source = "reconciled"
+		if op.Reconciled.Usage != nil {
+			r.Usage = op.Reconciled.Usage
+		}
+	}
+	if op.Status == store.OpUncertain || op.Status == store.OpDispatched || op.Status == store.OpReserved {
+		r.Held = op.ReservedMicros
+	}
+	return x.w.Op(r)
+}
+
+func (x *exporter) event(ev engine.Event) error {
+	body := map[string]any{"id": ev.ID}
+	switch {
+	case ev.Message != nil:
+		if err := x.w.Owner(trace.Owner{AtUS: ev.AtUS, ID: ev.Message.ID, Type: ev.Message.Type, From: ev.Message.From, Text: ev.Message.Text.S}); err != nil {
+			return err
+		}
+		body["message"] = ev.Message.ID
+	case ev.Tool != nil:
+		body["tool"], body["agent"], body["task"] = ev.Tool.Tool, ev.Tool.Agent, ev.Tool.Task
+		body["args"] = inlineJSON(ev.Tool.Args.S)
+		body["key"], body["target"], body["write"] = ev.Tool.IdemID, ev.Tool.Target, ev.Tool.Write
+		if !ev.Tool.Result.IsZero() {
+			body["result"] = ev.Tool.Result
+		}
+	case ev.Reply != nil:
+		body["reply"] = ev.Reply
+	case ev.Refusal != nil:
+		body["refusal"] = ev.Refusal
+	case ev.Timer != "":
+		body["timer"] = ev.Timer
+	}
+	return x.record(ev, string(ev.Kind), ev.Op, body, true)
+}
+
+// record writes one event record with the room's money before the revision,
+// for the event itself only.
+func (x *exporter) record(ev engine.Event, kind, op string, body any, money bool) error {
+	b, err := engine.Canonical(body)
+	if err != nil {
+		return err
+	}
+	r := trace.Event{AtUS: ev.AtUS, Kind: kind, Op: op, Body: b}
+	if money {
+		r.Money = &trace.Money{Charged: ev.Money.Charged, Held: ev.Money.Held, Unknown: ev.Money.Unknown}
+	}
+	if !money {
+		r.Cause = ev.ID
+	}
+	return x.w.Event(r)
+}
+
+func (x *exporter) command(ev engine.Event, c *engine.Command) error {
+	var body any
+	switch c.Kind {
+	case engine.CmdSay:
+		for _, to := range orNobody(c.Say.To) {
+			x.messages = append(x.messages, trace.Message{AtUS: ev.AtUS, ID: c.Say.ID, From: c.Say.From, To: to, Text: c.Say.Text.S})
+		}
+		body = map[string]any{"id": c.Say.ID, "from": c.Say.From, "to": c.Say.To, "status": c.Say.Status, "text": c.Say.Text.S}
+	case engine.CmdClaim:
+		x.claim = &trace.Claim{AtUS: ev.AtUS, By: c.Claim.By, TextSHA256: engine.Digest([]byte(c.Claim.Text.S))}
+		body = map[string]any{"by": c.Claim.By, "text_sha256": x.claim.TextSHA256}
+	case engine.CmdWithdraw:
+		x.claim = nil
+		body = map[string]any{}
+	case engine.CmdArtifact:
+		a := c.Artifact
+		x.artifacts[a.Name] = trace.Artifact{Name: a.Name, Version: a.Version, By: a.By, Text: a.Text.S}
+		body = map[string]any{"name": a.Name, "version": a.Version, "by": a.By, "task": a.Task, "text": a.Text}
+	case engine.CmdNote:
+		body = map[string]any{"note": c.Note.Kind, "body": inlineJSON(c.Note.Body.S)}
+	case engine.CmdEnd:
+		body = c.End
+	case engine.CmdModel, engine.CmdTool, engine.CmdTimer:
+		return nil // operations have records of their own; timers come back as events
+	default:
+		return fmt.Errorf("command kind %q is unknown", c.Kind)
+	}
+	return x.record(ev, string(c.Kind), "", body, false)
+}
+
+func (x *exporter) end() error {
+	for _, m := range x.log.Sent {
+		x.messages = append(x.messages, trace.Message{AtUS: m.AtUS, ID: m.Op, From: m.From, To: m.To, Via: m.Via, Text: m.Text})
+	}
+	slices.SortStableFunc(x.messages, func(a, b trace.Message) int {
+		return cmp.Or(cmp.Compare(a.AtUS, b.AtUS), cmp.Compare(a.ID, b.ID), cmp.Compare(a.To, b.To))
+	})
+	artifacts := make([]trace.Artifact, 0, len(x.artifacts))
+	for _, name := range sortedKeys(x.artifacts) {
+		artifacts = append(artifacts, x.artifacts[name])
+	}
+	h := x.log.Head
+	return x.w.End(trace.End{
+		AtUS: h.ClosedAtUS, Termination: h.Termination, Claim: x.claim, Documents: x.log.Documents,
+		Messages: append([]trace.Message{}, x.messages...), Artifacts: artifacts, RoomDigest: h.Digest,
+		Money: trace.Money{Charged: h.Money.Charged, Held: h.Money.Held, Unknown: h.Money.Unknown},
+	})
+}
+
+// inlineJSON is s as JSON when it is a JSON document that has a canonical
+// form, else as a string.
+func inlineJSON(s string) any {
+	if c, err := engine.CanonicalJSON([]byte(s)); err == nil {
+		return json.RawMessage(c)
+	}
+	return s
+}
+
+func orNobody(to []string) []string {
+	if len(to) == 0 {
+		return []string{""}
+	}
+	return to
+}

@@ -1,0 +1,517 @@
+package campaigns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/agentrooms/qualify/engine/budget"
+	"github.com/agentrooms/qualify/engine/model"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/trace"
+	"github.com/agentrooms/qualify/modes"
+)
+
+// Runner runs one campaign in one process.
+type Runner struct {
+	Plan      *Plan
+	Store     store.Store
+	Providers func(ProviderKey) (model.Provider, error)
+	Clock     runtime.Clock
+	Gauge     *runtime.Gauge // counts calls and trials in flight
+	Parallel  int            // trials at once; 0 takes the plan's
+	MaxMicros int64          // --max-usd: caps the campaign further; 0 is no cap
+	Crash     *runtime.Crash // crash points of tests
+	// OnTrial is called once for every trial with a terminal record, stored
+	// ones first, never concurrently.
+	OnTrial func(Done) error
+	// Progress is told the counts after each closed trial, never concurrently.
+	Progress func(Progress)
+}
+
+// Done is a finished trial.
+type Done struct {
+	Seat   Seat
+	Record store.Trial
+	Trace  []byte
+}
+
+// Progress counts trials of the campaign, controls left out.
+type Progress struct {
+	Done, Planned int
+	Arms          []ArmProgress
+	Ceiling       store.Ceiling
+}
+
+// ArmProgress counts one arm's trials.
+type ArmProgress struct {
+	Name          string
+	Done, Planned int
+}
+
+// Outcome of a finished run.
+type Outcome struct {
+	Ceiling    store.Ceiling
+	SetDigest  string // trace set digest over all trials, controls too
+	Allotments []store.Allotment
+}
+
+// LimitError says that money ended the run: state is saved, and the same
+// command goes on once the limit is lifted.
+type LimitError struct {
+	Limit  string // what stopped: ceiling_usd, --max-usd, ceiling NAME
+	Text   string
+	Lift   string // the command or edit that lifts it
+	Reason error
+}
+
+func (e *LimitError) Error() string { return "stopped by " + e.Limit + ": " + e.Text + "; " + e.Lift }
+
+// Unwrap gives the store's sentinel.
+func (e *LimitError) Unwrap() error { return e.Reason }
+
+// Run runs or resumes the campaign until every planned trial has a terminal
+// record. Errors: *LimitError, ctx's error when interrupted (state saved),
+// store.ErrExists when another plan is stored under this id, and faults.
+func (r *Runner) Run(ctx context.Context) (*Outcome, error) {
+	p := r.Plan
+	if err := r.Store.PutCampaign(ctx, store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Plan: p.Canonical, Status: "running"}); err != nil {
+		return nil, fmt.Errorf("campaign %s: %w", p.ID, err)
+	}
+	if err := r.ensureCeiling(ctx); err != nil {
+		return nil, err
+	}
+	run := &running{Runner: r, records: map[string]store.Trial{}, digests: map[string]string{}, done: map[string]int{}}
+	if err := run.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := run.schedule(ctx); err != nil {
+		return nil, err
+	}
+	return run.finish(ctx)
+}
+
+// CeilingName is the account that the campaign's allotments are drawn from.
+func (p *Plan) CeilingName() string {
+	switch {
+	case p.Funds == store.FundsReal:
+		return OwnerCeiling
+	case p.Ceiling != "":
+		return p.Ceiling
+	default:
+		return "campaign/" + p.ID
+	}
+}
+
+// OwnerCeiling is the one real ceiling of a store; DefaultOwnerMicros is its
+// limit until the owner grants another (DESIGN §4).
+const (
+	OwnerCeiling       = "owner"
+	DefaultOwnerMicros = 5_000_000
+)
+
+func (r *Runner) ensureCeiling(ctx context.Context) error {
+	p := r.Plan
+	limit := p.CapMicros
+	if p.Funds == store.FundsReal {
+		limit = DefaultOwnerMicros
+	}
+	c, err := r.Store.EnsureCeiling(ctx, p.CeilingName(), p.Funds, limit)
+	if err != nil {
+		return fmt.Errorf("ceiling %s: %w", p.CeilingName(), err)
+	}
+	own := p.Funds == store.FundsSimulated && p.Ceiling == ""
+	if own && c.Limit != limit && limit >= c.Charged+c.Held {
+		// The campaign's own simulated ceiling follows its file.
+		if _, err := r.Store.Grant(ctx, c.Name, c.Funds, limit, nil); err != nil {
+			return fmt.Errorf("ceiling %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// running is the state of one Run; mu guards the maps and the callbacks.
+type running struct {
+	*Runner
+	mu      sync.Mutex
+	records map[string]store.Trial // terminal records by key
+	digests map[string]string      // trace digests by key
+	done    map[string]int         // reported trials by arm
+}
+
+func (r *running) load(ctx context.Context) error {
+	trials, err := r.Store.Trials(ctx, r.Plan.ID)
+	if err != nil {
+		return fmt.Errorf("trials of %s: %w", r.Plan.ID, err)
+	}
+	for _, t := range trials {
+		if t.Status == TrialClosed {
+			r.records[t.Key] = t
+		}
+	}
+	return nil
+}
+
+// controlSeats are the control arms, one trial per case, without money.
+func (p *Plan) controlSeats() []Seat {
+	if !p.Controls {
+		return nil
+	}
+	var out []Seat
+	for _, mode := range []string{modes.DoNothing, modes.ClaimOnly} {
+		for _, c := range p.cases {
+			out = append(out, Seat{Case: c, Arm: Arm{Name: controlPrefix + mode, Mode: mode, Options: map[string]string{}}, Order: -1})
+		}
+	}
+	return out
+}
+
+// Seats lists every planned trial, controls first, in schedule order.
+func (p *Plan) Seats() []Seat {
+	out := p.controlSeats()
+	for _, t := range p.Schedule() {
+		out = append(out, t.seats()...)
+	}
+	return out
+}
+
+func (t Triple) seats() []Seat {
+	out := make([]Seat, 0, len(t.Arms))
+	for _, a := range t.Arms {
+		out = append(out, Seat{Case: t.Case, Arm: a, Index: t.Index, Order: t.Order})
+	}
+	return out
+}
+
+// schedule starts trials in order, at most Parallel at once. The head of the
+// queue waits for its allotment; the run stops only when nothing that is
+// running could still release enough.
+func (r *running) schedule(ctx context.Context) error {
+	parallel := r.Parallel
+	if parallel <= 0 {
+		parallel = r.Plan.Parallel
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	slots := make(chan struct{}, parallel)
+	live := newLive()
+	start := func(s Seat, allotment string, after func() error) error {
+		select {
+		case slots <- struct{}{}:
+		case <-gctx.Done():
+			return gctx.Err()
+		}
+		g.Go(func() error {
+			defer func() { <-slots }()
+			if err := r.seat(gctx, s, allotment); err != nil {
+				return err
+			}
+			return after()
+		})
+		return nil
+	}
+	err := r.startAll(gctx, live, start)
+	if werr := g.Wait(); werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = werr
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (r *running) startAll(ctx context.Context, live *live, start func(Seat, string, func() error) error) error {
+	for _, s := range r.Plan.controlSeats() {
+		if err := start(s, "", func() error { return nil }); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.Plan.Schedule() {
+		done, err := r.tripleDone(ctx, t)
+		if err != nil {
+			return err
+		}
+		if done {
+			for _, s := range t.seats() {
+				if err := r.stored(ctx, s); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		id, err := r.allot(ctx, live, t)
+		if err != nil {
+			return err
+		}
+		live.add()
+		left := len(t.Arms)
+		var mu sync.Mutex
+		for _, s := range t.seats() {
+			err := start(s, id, func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left > 0 {
+					return nil
+				}
+				defer live.done()
+				return r.release(ctx, t, id)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tripleDone reports whether all trials are closed and their money is settled;
+// a triple that a crash left between the two is released here.
+func (r *running) tripleDone(ctx context.Context, t Triple) (bool, error) {
+	r.mu.Lock()
+	all := true
+	for _, s := range t.seats() {
+		_, ok := r.records[s.Key()]
+		all = all && ok
+	}
+	r.mu.Unlock()
+	if !all {
+		return false, nil
+	}
+	return true, r.release(ctx, t, r.allotmentID(t))
+}
+
+func (r *running) allotmentID(t Triple) string { return r.Plan.ID + "/" + t.ID() }
+
+// allot draws the triple's sum, waiting while a running triple may still
+// release money.
+func (r *running) allot(ctx context.Context, live *live, t Triple) (string, error) {
+	limit := r.Plan.CapMicros
+	if r.MaxMicros > 0 {
+		limit = min(limit, r.MaxMicros)
+	}
+	a := store.Allotment{
+		ID: r.allotmentID(t), Ceiling: r.Plan.CeilingName(), Funds: r.Plan.Funds, Campaign: r.Plan.ID,
+		Sum: t.Sum(), CampaignCap: limit,
+	}
+	for {
+		gen := live.generation()
+		_, err := r.Store.Allot(ctx, a)
+		if err == nil {
+			return a.ID, nil
+		}
+		if !errors.Is(err, store.ErrExhausted) && !errors.Is(err, store.ErrHalted) {
+			return "", fmt.Errorf("allotment of %s: %w", t.ID(), err)
+		}
+		if !live.wait(ctx, gen) {
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			return "", r.limitError(ctx, t, a, err)
+		}
+	}
+}
+
+// limitError names the limit that stopped and how to lift it.
+func (r *running) limitError(ctx context.Context, t Triple, a store.Allotment, cause error) error {
+	all, err := r.Store.Ceilings(ctx)
+	if err != nil {
+		return fmt.Errorf("ceilings: %w", err)
+	}
+	i := slices.IndexFunc(all, func(c store.Ceiling) bool { return c.Name == a.Ceiling && c.Funds == a.Funds })
+	if i < 0 {
+		return fmt.Errorf("ceiling %s: %w", a.Ceiling, store.ErrNotFound)
+	}
+	c := all[i]
+	need := fmt.Sprintf("the next %d trials (%s) need %s USD, %s of %s USD is left", len(t.Arms), t.ID(),
+		budget.FormatUSD(a.Sum), budget.FormatUSD(c.Available()), budget.FormatUSD(c.Limit))
+	e := &LimitError{Reason: cause, Text: need}
+	switch {
+	case errors.Is(cause, store.ErrHalted):
+		e.Limit = "an overrun on ceiling " + c.Name
+		e.Lift = "acknowledge it with a grant, then run the same command again"
+	case r.MaxMicros > 0 && r.MaxMicros < r.Plan.CapMicros && c.Available() >= a.Sum:
+		e.Limit = "--max-usd " + budget.FormatUSD(r.MaxMicros)
+		e.Text = fmt.Sprintf("the next triple needs %s USD more", budget.FormatUSD(a.Sum))
+		e.Lift = "run the same command with a larger --max-usd"
+	case c.Available() >= a.Sum || (r.Plan.Ceiling == "" && r.Plan.Funds == store.FundsSimulated):
+		e.Limit = "ceiling_usd " + budget.FormatUSD(r.Plan.CapMicros)
+		e.Lift = "raise ceiling_usd in the campaign file and run the same command again"
+	default:
+		e.Limit = "ceiling " + c.Name
+		e.Lift = "raise the ceiling, then run the same command again"
+	}
+	return e
+}
+
+// release settles the triple's allotment with what its rooms really cost.
+func (r *running) release(ctx context.Context, t Triple, id string) error {
+	var charged, keep int64
+	r.mu.Lock()
+	for _, s := range t.seats() {
+		m := r.records[s.Key()].Money
+		charged += m.Charged
+		keep += m.Held
+	}
+	r.mu.Unlock()
+	if _, err := r.Store.Release(ctx, id, charged, keep); err != nil {
+		return fmt.Errorf("release of %s: %w", t.ID(), err)
+	}
+	return nil
+}
+
+// seat runs one trial, or takes it from the store when it is closed.
+func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
+	r.mu.Lock()
+	_, closed := r.records[s.Key()]
+	r.mu.Unlock()
+	if closed {
+		return r.stored(ctx, s)
+	}
+	r.Gauge.TrialStarted()
+	res, content, err := r.runTrial(ctx, s, allotment)
+	r.Gauge.TrialEnded()
+	if err != nil {
+		return err
+	}
+	info, err := trace.Verify(content)
+	if err != nil {
+		return fmt.Errorf("trial %s: exported trace: %w", s.Key(), err)
+	}
+	// The trace is stored before the record that says the trial is closed, so
+	// that a crash in between exports again, to equal bytes.
+	if err := r.Store.PutTrace(ctx, r.Plan.ID, s.Key(), info.Digest, content); err != nil {
+		return fmt.Errorf("trace of %s: %w", s.Key(), err)
+	}
+	rec := r.Plan.closed(s, allotment, res, info.Digest)
+	if err := r.Store.PutTrial(ctx, rec); err != nil {
+		return fmt.Errorf("record of %s: %w", s.Key(), err)
+	}
+	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
+}
+
+func (r *running) stored(ctx context.Context, s Seat) error {
+	_, content, err := r.Store.Trace(ctx, r.Plan.ID, s.Key())
+	if err != nil {
+		return fmt.Errorf("trace of %s: %w", s.Key(), err)
+	}
+	r.mu.Lock()
+	rec := r.records[s.Key()]
+	r.mu.Unlock()
+	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
+}
+
+func (r *running) report(ctx context.Context, d Done) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records[d.Seat.Key()] = d.Record
+	r.digests[d.Seat.Key()] = d.Record.TraceDigest
+	r.done[d.Seat.Arm.Name]++
+	if r.OnTrial != nil {
+		if err := r.OnTrial(d); err != nil {
+			return err
+		}
+	}
+	if r.Progress == nil || d.Seat.Control() {
+		return nil
+	}
+	pr := Progress{}
+	for _, a := range r.Plan.Arms {
+		ap := ArmProgress{Name: a.Name, Done: r.done[a.Name], Planned: len(r.Plan.cases) * r.Plan.Trials}
+		pr.Done += ap.Done
+		pr.Planned += ap.Planned
+		pr.Arms = append(pr.Arms, ap)
+	}
+	c, err := r.ceiling(ctx)
+	if err != nil {
+		return err
+	}
+	pr.Ceiling = c
+	r.Progress(pr)
+	return nil
+}
+
+func (r *running) ceiling(ctx context.Context) (store.Ceiling, error) {
+	all, err := r.Store.Ceilings(ctx)
+	if err != nil {
+		return store.Ceiling{}, fmt.Errorf("ceilings: %w", err)
+	}
+	for _, c := range all {
+		if c.Name == r.Plan.CeilingName() && c.Funds == r.Plan.Funds {
+			return c, nil
+		}
+	}
+	return store.Ceiling{}, fmt.Errorf("ceiling %s: %w", r.Plan.CeilingName(), store.ErrNotFound)
+}
+
+func (r *running) finish(ctx context.Context) (*Outcome, error) {
+	if err := r.Store.SetCampaignStatus(ctx, r.Plan.ID, "done", nil); err != nil {
+		return nil, fmt.Errorf("campaign %s: %w", r.Plan.ID, err)
+	}
+	c, err := r.ceiling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	allotments, err := r.Store.Allotments(ctx, r.Plan.ID)
+	if err != nil {
+		return nil, fmt.Errorf("allotments: %w", err)
+	}
+	return &Outcome{Ceiling: c, SetDigest: trace.SetDigest(r.digests), Allotments: allotments}, nil
+}
+
+// live counts triples under way and lets the head of the queue wait for one to
+// end.
+type live struct {
+	mu      sync.Mutex
+	n       int
+	gen     int
+	changed chan struct{}
+}
+
+func newLive() *live { return &live{changed: make(chan struct{})} }
+
+func (l *live) add() {
+	l.mu.Lock()
+	l.n++
+	l.mu.Unlock()
+}
+
+func (l *live) done() {
+	l.mu.Lock()
+	l.n--
+	l.gen++
+	close(l.changed)
+	l.changed = make(chan struct{})
+	l.mu.Unlock()
+}
+
+func (l *live) generation() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gen
+}
+
+// wait returns true once a triple has ended since generation gen, false when
+// none is under way or ctx is done.
+func (l *live) wait(ctx context.Context, gen int) bool {
+	l.mu.Lock()
+	if l.gen != gen {
+		l.mu.Unlock()
+		return true
+	}
+	if l.n == 0 {
+		l.mu.Unlock()
+		return false
+	}
+	ch := l.changed
+	l.mu.Unlock()
+	select {
+	case <-ch:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,143 @@
+package campaigns
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/agentrooms/qualify/corpus"
+	"github.com/agentrooms/qualify/corpus/world"
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/model"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/trace"
+)
+
+// Seat is one planned trial: the place of a case, an arm and a trial index.
+type Seat struct {
+	Case  *corpus.Case
+	Arm   Arm
+	Index int
+	Order int
+}
+
+// Key is case/arm/trial.
+func (s Seat) Key() string { return TrialKey(s.Case.ID, s.Arm.Name, s.Index) }
+
+// Control reports whether the seat belongs to a control arm.
+func (s Seat) Control() bool { return isControl(s.Arm.Mode) }
+
+// Room is the id of the seat's room in the store; operation ids, traces and
+// draws use Key instead, so that they do not depend on the campaign's id.
+func (p *Plan) Room(s Seat) string { return p.ID + "/" + s.Key() }
+
+// Header is the trace header of a seat.
+func (p *Plan) Header(s Seat, machine string) trace.Header {
+	l := s.Case.Limits
+	return trace.Header{
+		Schema: trace.Schema, Campaign: p.PlanDigest, Arm: s.Arm.Name, Mode: s.Arm.Mode, Case: s.Case.ID,
+		Family: s.Case.Family, Split: s.Case.Split, Trial: s.Index, Evidence: p.Evidence, Clock: p.Clock,
+		WorldSeed: strconv.FormatUint(p.worldSeed(s), 16), Model: p.Model, Prices: p.PricesDigest, Machine: machine,
+		Limits: trace.Limits{BudgetMicros: l.BudgetMicros, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
+	}
+}
+
+func (p *Plan) worldSeed(s Seat) uint64 { return WorldSeed(p.Seed, s.Case.ID, s.Index) }
+
+// Machine builds a fresh machine for a seat, as its mode would at any restart.
+func (p *Plan) Machine(s Seat) (engine.Machine, error) {
+	m, ok := p.modes[s.Arm.Mode]
+	if !ok {
+		return nil, fmt.Errorf("arm %s: mode %q is not in this build", s.Arm.Name, s.Arm.Mode)
+	}
+	return m.New(s.Case.RoomSpec(s.Arm.Options))
+}
+
+func (p *Plan) world(s Seat) (engine.World, error) { return world.New(s.Case, p.worldSeed(s)) }
+
+func (p *Plan) owner(s Seat) func(engine.World) (engine.Owner, error) {
+	return func(w engine.World) (engine.Owner, error) {
+		ww, ok := w.(*world.World)
+		if !ok {
+			return nil, fmt.Errorf("owner of %s: the world is a %T, not the simulated one", s.Case.ID, w)
+		}
+		return world.NewOwner(s.Case, ww)
+	}
+}
+
+// Folds are the fresh machine, world and owner of a seat, for running and for
+// rebuilding.
+func (p *Plan) Folds(s Seat) runtime.Folds {
+	return runtime.Folds{
+		Name:    s.Key(),
+		Machine: func() (engine.Machine, error) { return p.Machine(s) },
+		World:   func() (engine.World, error) { return p.world(s) },
+		Owner:   p.owner(s),
+	}
+}
+
+// salt is the blob salt of a seat's room: seeded under virtual time, so that
+// traces are equal on every machine.
+func (p *Plan) salt(s Seat) []byte {
+	salt, err := hex.DecodeString(engine.StableID("", "salt", strconv.FormatUint(p.Seed, 10), s.Key()))
+	if err != nil {
+		panic("stable ids are hex: " + err.Error())
+	}
+	return salt
+}
+
+// ProviderKey tells a provider which trial it serves; only simulated providers
+// use it, and no mode sees it.
+type ProviderKey struct {
+	Seed  uint64
+	Case  string
+	Trial int
+	Salt  string // arm name
+}
+
+// runTrial runs or resumes one seat to its close and returns its trace.
+func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtime.Result, []byte, error) {
+	p := r.Plan
+	var provider model.Provider
+	var err error
+	if !s.Control() {
+		provider, err = r.Providers(ProviderKey{Seed: p.Seed, Case: s.Case.ID, Trial: s.Index, Salt: s.Arm.Name})
+		if err != nil {
+			return runtime.Result{}, nil, fmt.Errorf("provider for %s: %w", s.Key(), err)
+		}
+	}
+	l := s.Case.Limits
+	cfg := runtime.Config{
+		Folds: p.Folds(s), Store: r.Store, Room: p.Room(s), Salt: p.salt(s), Funds: p.Funds, Allotment: allotment,
+		Provider: provider, Prices: p.Prices, Model: p.Model, Params: p.Params, MaxOutputTokens: p.MaxOutput,
+		Limits:   runtime.Limits{BudgetMicros: l.BudgetMicros, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
+		SendKeys: s.Arm.Idempotency, Clock: r.Clock, Gauge: r.Gauge, Crash: r.Crash,
+	}
+	res, err := runtime.Run(ctx, cfg)
+	if err != nil {
+		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+	}
+	log, err := runtime.Replay(ctx, r.Store, p.Room(s), cfg.Folds)
+	if err != nil {
+		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+	}
+	b, err := Export(p.Header(s, log.Head.Machine), log)
+	if err != nil {
+		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+	}
+	return res, b, nil
+}
+
+// closed is the record of a finished seat.
+func (p *Plan) closed(s Seat, allotment string, res runtime.Result, digest string) store.Trial {
+	return store.Trial{
+		Campaign: p.ID, Key: s.Key(), Order: s.Order, Arm: s.Arm.Name, Case: s.Case.ID, Index: s.Index,
+		Room: p.Room(s), Allotment: allotment, Status: TrialClosed, Termination: res.Termination,
+		TraceDigest: digest, Money: res.Money,
+	}
+}
+
+// TrialClosed is the terminal status of a trial record.
+const TrialClosed = "closed"
