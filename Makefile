@@ -1,0 +1,57 @@
+# Needs Go, git and make; the race detector also wants a C compiler and is
+# left out, with a note, where Go finds none.
+
+GO           ?= go
+LINT_VERSION := 2.15.0
+FUZZTIME     ?= 30s
+BENCHTIME    ?= 1s
+TESTFLAGS    ?=
+RACE         := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+NO_RACE_NOTE  = $(if $(RACE),,@echo 'note: no C compiler found, testing without the race detector' >&2)
+
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/qualify
+	$(GO) build -o bin/qualify ./cmd/qualify
+
+demo: build ## Replay the built-in corpus in all modes, in a fresh store, and print the comparison
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 130' INT TERM && \
+		bin/qualify run builtin:demo --store "sqlite:$$dir/demo.db"
+
+test: ## Run all tests with the race detector
+	$(NO_RACE_NOTE)
+	$(GO) test $(RACE) -timeout 12m $(TESTFLAGS) ./...
+
+test-long: ## Run the long tests too (QUALIFY_LONG=1, tag long), then each fuzz target for FUZZTIME
+	$(NO_RACE_NOTE)
+	QUALIFY_LONG=1 $(GO) test $(RACE) -tags long -timeout 60m $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: ## Run each fuzz target for FUZZTIME (30s)
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's|/[^/]*:func | |' | sort -u | \
+	while read -r dir target; do \
+		echo "fuzz $$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null || exit 1; \
+	done
+
+lint: ## Run golangci-lint at the pinned version
+	@for bin in golangci-lint "$$($(GO) env GOPATH)/bin/golangci-lint"; do \
+		if "$$bin" version --short 2>/dev/null | grep -qx 'v\?$(LINT_VERSION)'; then exec "$$bin" run ./...; fi; \
+	done; \
+	exec $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION) run ./...
+
+bench: ## Run the benchmarks (BENCHTIME=1s)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+golden: ## Rewrite golden files, command scripts and docs/requirements.md from the code
+	@dirs=$$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u); \
+	for dir in $$dirs; do $(GO) test "$$dir" -update || exit 1; done
+	UPDATE_SCRIPTS=1 $(GO) test ./cmd/qualify
+
+clean: ## Remove what the build made
+	rm -rf bin
+
+.PHONY: help build demo test test-long fuzz lint bench golden clean
