@@ -30,7 +30,7 @@ type File struct {
 	Arms      []ArmFile                   `yaml:"arms"`
 	UnderTest []string                    `yaml:"under_test"`
 	Model     ModelFile                   `yaml:"model"`
-	Prices    map[string]model.PriceEntry `yaml:"prices"`
+	Prices    map[string]model.PriceText `yaml:"prices"`
 	Clock     string                      `yaml:"clock"` // virtual or wall
 	Ceiling   string                      `yaml:"ceiling"`
 	CeilUSD   string                      `yaml:"ceiling_usd"`
@@ -274,7 +274,7 @@ func (f *File) checkModel(c *fileChecker) {
 	if _, ok := f.Prices[f.Model.Name]; !ok {
 		c.fail("prices", "has no entry for model %q; a call without price is refused", f.Model.Name)
 	}
-	if _, err := model.NewPrices(f.Prices); err != nil {
+	if _, err := model.ParsePrices(f.Prices); err != nil {
 		c.fail("prices", "%v", err)
 	}
 	if f.Model.Provider != "simulated" {

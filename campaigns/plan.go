@@ -147,7 +147,7 @@ func (p *Plan) resolveMoney(f *File) error {
 	if p.CapMicros, err = budget.ParseUSD(f.CeilUSD); err != nil {
 		return fmt.Errorf("ceiling_usd: %w", err)
 	}
-	if p.Prices, err = model.NewPrices(f.Prices); err != nil {
+	if p.Prices, err = model.ParsePrices(f.Prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
 	if p.PricesDigest, err = p.Prices.Digest(); err != nil {
