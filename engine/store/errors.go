@@ -17,7 +17,7 @@ var (
 	ErrSchemaOlder       = errors.New("store needs migration")
 	ErrLeaseLost         = errors.New("lease lost")
 	ErrClosed            = errors.New("store is closed")
-	ErrInvalid           = errors.New("invalid write")   // a bug of the caller: no state of the store would admit it
+	ErrInvalid           = errors.New("invalid write") // a bug of the caller: no state of the store would admit it
 	ErrReadOnly          = errors.New("store is read-only")
 	ErrCorrupt           = errors.New("store is damaged") // or no store at all
 )
