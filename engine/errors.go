@@ -21,6 +21,7 @@ const (
 	CodeLimitReached      = "LIMIT_REACHED"
 	CodeUncertain         = "UNCERTAIN"
 	CodeVersionMismatch   = "VERSION_MISMATCH"
+	CodeAdapter           = "ADAPTER_ERROR" // a provider or store failed without a code of its own (C11)
 )
 
 // Error carries a code of R70 and one line for people.

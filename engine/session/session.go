@@ -17,6 +17,8 @@
 package session
 
 import (
+	"encoding/json"
+
 	"github.com/agentrooms/qualify/engine"
 )
 
@@ -58,7 +60,7 @@ type state struct {
 	Config   Config                `json:"config"`
 	Scope    string                `json:"scope"`              // present scope of idempotency keys
 	Unseen   []unseen              `json:"unseen,omitempty"`   // said, not yet part of a request
-	Pending  []engine.ToolCall     `json:"pending,omitempty"`  // unanswered calls of the last reply, in order
+	Pending  []pending             `json:"pending,omitempty"`  // unanswered calls of the last reply, in order
 	Flight   *engine.OpKey         `json:"flight,omitempty"`   // the one operation in flight
 	Models   int                   `json:"models"`             // model calls made, ever: the next ordinal
 	Tools    int                   `json:"tools"`              // tool calls made, ever: the next ordinal
@@ -74,6 +76,16 @@ type unseen struct {
 	From string      `json:"from"`
 	Text engine.Text `json:"text"`
 	Task string      `json:"task,omitempty"` // "" keeps the scope
+}
+
+// pending is a tool call that the model wrote. It is checked when the reply is
+// folded: later only a reference to its arguments may be at hand.
+type pending struct {
+	ID      string          `json:"id"`
+	Tool    string          `json:"tool"`
+	Args    engine.Text     `json:"args"`
+	Problem string          `json:"problem,omitempty"` // why it is not dispatched
+	Canon   json.RawMessage `json:"canon,omitempty"`   // canonical arguments, for evidence
 }
 
 // New starts an empty conversation.

@@ -1,0 +1,193 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/session"
+)
+
+// driver plays a runtime: it seals texts of events, reloads the session from
+// its JSON before every event, and remembers the operation in flight.
+type driver struct {
+	t    *testing.T
+	s    *session.Session
+	n    int
+	last engine.Call
+	used map[engine.OpKey]bool
+}
+
+func config() session.Config {
+	return session.Config{
+		Agent: "keeper", Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 2,
+		Task: "m1", System: "You are: keeper", Tools: []string{"get", "put"}, Evidence: true,
+	}
+}
+
+func newDriver(t *testing.T) *driver {
+	t.Helper()
+	return &driver{t: t, s: session.New(config()), used: map[engine.OpKey]bool{}}
+}
+
+func sealed(s string) engine.Text {
+	return engine.Text{Blob: engine.Blob{Digest: engine.Digest([]byte(s)), Len: len(s), Media: engine.MediaText}, S: s}
+}
+
+func (d *driver) reload() {
+	d.t.Helper()
+	before, err := json.Marshal(d.s)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var again session.Session
+	if err := json.Unmarshal(before, &again); err != nil {
+		d.t.Fatal(err)
+	}
+	after, err := json.Marshal(&again)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(before), string(after)); diff != "" {
+		d.t.Fatalf("a reload changes the session (-before +after):\n%s", diff)
+	}
+	d.s = &again
+}
+
+// take checks a batch of commands and remembers its call, if any.
+func (d *driver) take(cmds []engine.Command) *engine.Call {
+	d.t.Helper()
+	if len(cmds) == 0 {
+		return nil
+	}
+	if len(cmds) != 1 || cmds[0].Call == nil {
+		d.t.Fatalf("want one call, got %+v", cmds)
+	}
+	d.last = *cmds[0].Call
+	if d.used[d.last.Key] {
+		d.t.Fatalf("operation key %+v is used twice", d.last.Key)
+	}
+	if !d.s.Owns(d.last.Key) {
+		d.t.Fatalf("the session disowns its key %+v", d.last.Key)
+	}
+	if d.s.Idle() {
+		d.t.Fatal("idle with a call in flight")
+	}
+	d.used[d.last.Key] = true
+	return cmds[0].Call
+}
+
+func (d *driver) step() *engine.Call {
+	d.t.Helper()
+	d.reload()
+	return d.take(d.s.Step())
+}
+
+func (d *driver) handle(ev engine.Event) (*engine.Call, *session.Turn) {
+	d.t.Helper()
+	d.reload()
+	d.n++
+	ev.ID, ev.Key = fmt.Sprintf("e%d", d.n), &d.last.Key
+	cmds, turn, err := d.s.Handle(ev)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if (turn != nil) == (len(cmds) > 0) {
+		d.t.Fatalf("want a call or a turn, got %v and %v", cmds, turn)
+	}
+	return d.take(cmds), turn
+}
+
+func (d *driver) reply(text string, calls ...engine.ToolCall) (*engine.Call, *session.Turn) {
+	d.t.Helper()
+	return d.handle(engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: sealed(text), ToolCalls: calls}})
+}
+
+func (d *driver) result(kind engine.EventKind, text string) (*engine.Call, *session.Turn) {
+	d.t.Helper()
+	return d.handle(engine.Event{Kind: kind, Tool: &engine.ToolResult{Result: sealed(text)}})
+}
+
+func tool(name, args string) engine.ToolCall {
+	return engine.ToolCall{ID: "same", Tool: name, Args: sealed(args)}
+}
+
+// dialogue prints a request's messages as the provider would load them.
+func (d *driver) dialogue(c *engine.Call, known ...string) []string {
+	d.t.Helper()
+	texts := map[string]string{}
+	for _, k := range known {
+		texts[engine.Digest([]byte(k))] = k
+	}
+	load := func(t engine.Text) string {
+		if t.Sealed() {
+			if s, ok := texts[t.Blob.Digest]; ok {
+				return s
+			}
+		}
+		return t.S
+	}
+	var out []string
+	for _, m := range c.Request.Messages {
+		line := m.Role + ":" + m.From + ":" + m.ToolCallID + ":" + load(m.Text)
+		for _, tc := range m.ToolCalls {
+			line += "|" + tc.ID + " " + tc.Tool + load(tc.Args)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestSessionRunsToolCallsOneAtATimeInOrder(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	if d.s.Ready() || d.step() != nil {
+		t.Fatal("ready before anything was said")
+	}
+	d.s.Say(session.FromOwner("ana"), sealed("please"))
+	first := d.step()
+	want := engine.OpKey{Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 2}
+	if diff := cmp.Diff(want, first.Key); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff([]string{"get", "put"}, first.Request.Tools); diff != "" || first.Request.Format != engine.FormatTurn {
+		t.Fatal(diff, first.Request.Format)
+	}
+	c, _ := d.reply("", tool("get", `{"a": 1}`), tool("put", `{"b":2}`))
+	if diff := cmp.Diff(engine.OpKey{Kind: engine.OpTool, Cause: "task-1", Attempt: 2}, c.Key); diff != "" || c.Tool.Tool != "get" {
+		t.Fatal(diff, c.Tool)
+	}
+	c, _ = d.result(engine.EvToolOK, "one")
+	if c.Tool.Tool != "put" || c.Key.Ordinal != 1 || c.Task != "m1" || c.Agent != "keeper" || c.Role != engine.RoleSpecialist {
+		t.Fatalf("second call: %+v", c)
+	}
+	c, _ = d.result(engine.EvToolUnknown, "")
+	wantTalk := []string{
+		"user:ana (owner)::please",
+		`assistant::: |call_1 get{"a": 1}|call_2 put{"b":2}`,
+		"tool::call_1:one",
+		"tool::call_2:" + engine.ToolUnknownResult,
+	}
+	wantTalk[1] = strings.Replace(wantTalk[1], "::: |", ":::|", 1)
+	if diff := cmp.Diff(wantTalk, d.dialogue(c, "please", `{"a": 1}`, `{"b":2}`, "one")); diff != "" {
+		t.Fatal(diff)
+	}
+	_, turn := d.reply("```json\n{\"status\":\"done\",\"text\":\"ok\",\"artifact\":{\"name\":\"n\",\"text\":\"t\"}}\n```")
+	wantTurn := &session.Turn{
+		Status: engine.StatusDone, Text: "ok", Artifact: &engine.ArtifactText{Name: "n", Text: "t"},
+		Calls: []engine.CallEvidence{
+			{Tool: "get", Args: json.RawMessage(`{"a":1}`), Outcome: engine.ToolOK, Result: "one"},
+			{Tool: "put", Args: json.RawMessage(`{"b":2}`), Outcome: engine.ToolUnknown, Result: engine.ToolUnknownResult},
+		},
+	}
+	if diff := cmp.Diff(wantTurn, turn); diff != "" {
+		t.Fatal(diff)
+	}
+	if !d.s.Idle() || d.s.Ready() {
+		t.Fatal("the turn has ended and nothing is unseen")
+	}
+}
