@@ -9,9 +9,9 @@ import (
 // References lists the @references of a text as written, without the @, in
 // order of first appearance and distinct under case folding (C7). A reference
 // starts with @ at the start of the text or after white space; its first
-// character is a letter or digit of any script, then letters, digits, marks
-// that belong to a letter, and the characters . _ and - follow. Trailing dots
-// end a sentence and are no part of it.
+// character is a letter or digit of any script, then letters, digits and the
+// characters . _ and - follow. Trailing dots end a sentence and are no part of
+// it.
 func References(text string) []string {
 	var refs []string
 	seen := map[string]bool{}
@@ -51,7 +51,7 @@ func referenceLen(s string) int {
 		}
 		word := unicode.IsLetter(r) || unicode.IsDigit(r)
 		if n > 0 {
-			word = word || unicode.IsMark(r) || r == '.' || r == '_' || r == '-'
+			word = word || r == '.' || r == '_' || r == '-'
 		}
 		if !word {
 			break

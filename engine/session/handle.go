@@ -17,21 +17,33 @@ func (s *Session) Handle(ev engine.Event) ([]engine.Command, *Turn, error) {
 	if ev.Key == nil || s.s.Flight == nil || *ev.Key != *s.s.Flight {
 		return nil, nil, fmt.Errorf("session %s: event %s (%s) is for no operation in flight", s.s.Config.Cause, ev.ID, ev.Kind)
 	}
-	tool := s.s.Flight.Kind == engine.OpTool
-	var fold func(engine.Event) ([]engine.Command, *Turn, error)
-	if ev.Kind == engine.EvReservationRefused || ev.Kind == engine.EvDispatchRefused {
-		fold = s.refused
-	} else if tool && (ev.Kind == engine.EvToolOK || ev.Kind == engine.EvToolError || ev.Kind == engine.EvToolUnknown) {
-		fold = s.toolResult
-	} else if !tool && ev.Kind == engine.EvModelReply {
-		fold = s.reply
-	} else if !tool && (ev.Kind == engine.EvModelFailed || ev.Kind == engine.EvModelUnknown) {
-		fold = s.failed
-	} else {
+	fold := s.foldFor(ev.Kind)
+	if fold == nil {
 		return nil, nil, fmt.Errorf("session %s: event %s of kind %s does not fit operation %s", s.s.Config.Cause, ev.ID, ev.Kind, s.s.Flight.Kind)
 	}
 	s.s.Flight = nil
 	return fold(ev)
+}
+
+// foldFor picks how an event is folded; nil when its kind does not fit the
+// operation in flight.
+func (s *Session) foldFor(kind engine.EventKind) func(engine.Event) ([]engine.Command, *Turn, error) {
+	if kind == engine.EvReservationRefused || kind == engine.EvDispatchRefused {
+		return s.refused
+	}
+	if s.s.Flight.Kind == engine.OpTool {
+		if kind == engine.EvToolOK || kind == engine.EvToolError || kind == engine.EvToolUnknown {
+			return s.toolResult
+		}
+		return nil
+	}
+	if kind == engine.EvModelReply {
+		return s.reply
+	}
+	if kind == engine.EvModelFailed || kind == engine.EvModelUnknown {
+		return s.failed
+	}
+	return nil
 }
 
 func (s *Session) reply(ev engine.Event) ([]engine.Command, *Turn, error) {
@@ -95,21 +107,29 @@ func (s *Session) toolResult(ev engine.Event) ([]engine.Command, *Turn, error) {
 	if !ev.Tool.Result.Loaded() {
 		return nil, nil, fmt.Errorf("session %s: event %s lacks the content of the tool result", s.s.Config.Cause, ev.ID)
 	}
-	text, outcome := ev.Tool.Result, engine.ToolOK
-	if ev.Kind == engine.EvToolUnknown {
-		text, outcome = engine.Plain(engine.ToolUnknownResult), engine.ToolUnknown
-	} else if ev.Kind == engine.EvToolError {
-		outcome = engine.ToolError
-		if !strings.HasPrefix(text.S, engine.ToolErrorPrefix) {
-			text = engine.Plain(engine.ToolErrorPrefix + text.S)
-		}
-	}
+	text, outcome := toolText(ev)
 	if s.s.Config.Evidence {
 		p := s.s.Pending[0]
 		s.s.Evidence = append(s.s.Evidence, engine.CallEvidence{Tool: p.Tool, Args: p.Canon, Outcome: outcome, Result: text.S})
 	}
 	s.answer(text)
 	return s.advance()
+}
+
+// toolText is what the agent reads in place of a result, and the outcome as
+// evidence names it.
+func toolText(ev engine.Event) (text engine.Text, outcome string) {
+	text = ev.Tool.Result
+	if ev.Kind == engine.EvToolOK {
+		return text, engine.ToolOK
+	}
+	if ev.Kind == engine.EvToolUnknown {
+		return engine.Plain(engine.ToolUnknownResult), engine.ToolUnknown
+	}
+	if !strings.HasPrefix(text.S, engine.ToolErrorPrefix) {
+		text = engine.Plain(engine.ToolErrorPrefix + text.S)
+	}
+	return text, engine.ToolError
 }
 
 // refused ends the turn: money, authority or a limit stands in the way, and
