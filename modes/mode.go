@@ -1,6 +1,10 @@
-// Package modes declares the mode port and the two control modes. A mode
+// Package modes declares the mode port, the two control modes, and the rules
+// that every mode keeps alike: what a usable room is (check.go), when a claim
+// stands (claims.go), why a mode stops asking for work (ending.go). A mode
 // turns a room specification into a pure machine; legacy, selective and
 // planner live in sub-packages.
+//
+// Stability: may change.
 package modes
 
 import "github.com/agentrooms/qualify/engine"

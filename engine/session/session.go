@@ -96,6 +96,9 @@ func New(cfg Config) *Session {
 // Config returns what the session was made with.
 func (s *Session) Config() Config { return s.s.Config }
 
+// Task is the present scope of idempotency keys.
+func (s *Session) Task() string { return s.s.Scope }
+
 // Say queues a user message. It becomes part of the next model call, after the
 // results of tool calls that are still to come.
 func (s *Session) Say(from string, text engine.Text) { s.SayFor(from, text, "") }
