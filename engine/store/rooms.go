@@ -208,6 +208,10 @@ type Receipt struct {
 	UsageSource   string        `json:"usage_source,omitempty"`
 	Usage         *engine.Usage `json:"usage,omitempty"`
 	Result        []byte        `json:"result"` // canonical JSON of the event body to be, texts by reference
+
+	// Fault is the id of the case fault that fired. It is kept inside Result;
+	// stores neither write, return nor compare this field, runtime.Replay fills it.
+	Fault string `json:"-"`
 }
 
 // Reconciliation is the proof that settles an uncertain operation (R47).
