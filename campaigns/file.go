@@ -1,17 +1,13 @@
 package campaigns
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine/budget"
 	"github.com/agentrooms/qualify/engine/model"
 )
@@ -21,22 +17,22 @@ const SchemaCampaign = "qualify/campaign/v1"
 
 // File is a campaign file as written (shapes.md). Money is in decimal strings.
 type File struct {
-	Schema    string                      `yaml:"schema"`
-	Name      string                      `yaml:"name"`
-	Seed      uint64                      `yaml:"seed"`
-	Corpus    string                      `yaml:"corpus"` // builtin, or a folder relative to the file
-	Cases     CaseFilter                  `yaml:"cases"`
-	Trials    int                         `yaml:"trials"`
-	Arms      []ArmFile                   `yaml:"arms"`
-	UnderTest []string                    `yaml:"under_test"`
-	Model     ModelFile                   `yaml:"model"`
+	Schema    string                     `yaml:"schema"`
+	Name      string                     `yaml:"name"`
+	Seed      uint64                     `yaml:"seed"`
+	Corpus    string                     `yaml:"corpus"` // builtin, or a folder relative to the file
+	Cases     CaseFilter                 `yaml:"cases"`
+	Trials    int                        `yaml:"trials"`
+	Arms      []ArmFile                  `yaml:"arms"`
+	UnderTest []string                   `yaml:"under_test"`
+	Model     ModelFile                  `yaml:"model"`
 	Prices    map[string]model.PriceText `yaml:"prices"`
-	Clock     string                      `yaml:"clock"` // virtual or wall
-	Ceiling   string                      `yaml:"ceiling"`
-	CeilUSD   string                      `yaml:"ceiling_usd"`
-	Parallel  int                         `yaml:"parallel"`
-	Infra     []string                    `yaml:"infrastructure_faults"`
-	Controls  *bool                       `yaml:"controls"`
+	Clock     string                     `yaml:"clock"` // virtual or wall
+	Ceiling   string                     `yaml:"ceiling"`
+	CeilUSD   string                     `yaml:"ceiling_usd"`
+	Parallel  int                        `yaml:"parallel"`
+	Infra     []string                   `yaml:"infrastructure_faults"`
+	Controls  *bool                      `yaml:"controls"`
 }
 
 // CaseFilter selects cases of one split; include and exclude are globs over
@@ -97,113 +93,40 @@ const (
 	RoleAblation = "ablation" // shown apart: outside triple, verdict and the others' budget
 )
 
-// FileError is a fault of a campaign file, with its place.
-type FileError struct {
-	Path string
-	Line int // 0 when the fault has no single line
-	Msg  string
-}
-
-func (e *FileError) Error() string {
-	if e.Line > 0 {
-		return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Msg)
-	}
-	return e.Path + ": " + e.Msg
-}
-
-// ParseFile reads and checks a campaign file; path is used in errors only.
-// Every fault is a *FileError.
+// ParseFile reads and checks a campaign file; path is used in errors only. The
+// error is a corpus.Errors with every fault found and its place.
 func ParseFile(path string, data []byte) (*File, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, &FileError{path, 0, "the file is empty; a campaign needs at least schema, name, trials, arms, model and prices"}
-	}
 	var f File
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil {
-		return nil, yamlError(path, err)
+	src := corpus.DecodeYAML(path, data, &f)
+	if len(src.Errors) == 0 {
+		f.check(&fileChecker{src})
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, &FileError{path, 0, "more than one YAML document; keep one campaign to a file"}
-	}
-	if err := f.check(path, locate(data)); err != nil {
+	if err := src.Errors.Err(); err != nil {
 		return nil, err
 	}
 	return &f, nil
 }
 
-var (
-	lineRE  = regexp.MustCompile(`line (\d+): (.*)`)
-	fieldRE = regexp.MustCompile(`field (\S+) not found in type \S+`)
-)
-
-// yamlError turns the decoder's first complaint into one line with its place.
-func yamlError(path string, err error) error {
-	msg := err.Error()
-	var te *yaml.TypeError
-	if errors.As(err, &te) && len(te.Errors) > 0 {
-		msg = te.Errors[0]
-	}
-	m := lineRE.FindStringSubmatch(msg)
-	if m == nil {
-		return &FileError{path, 0, strings.TrimPrefix(msg, "yaml: ")}
-	}
-	line, _ := strconv.Atoi(m[1]) //nolint:errcheck // the pattern has digits only; an overflow leaves 0, which prints no line
-	text := m[2]
-	if fm := fieldRE.FindStringSubmatch(text); fm != nil {
-		text = fmt.Sprintf("unknown field %q", fm[1])
-	}
-	return &FileError{path, line, text}
-}
-
-// locator finds the line of a YAML path such as "arms.1.mode"; 0 if absent.
-type locator func(path string) int
-
-func locate(data []byte) locator {
-	var root yaml.Node
-	if yaml.Unmarshal(data, &root) != nil || len(root.Content) == 0 {
-		return func(string) int { return 0 }
-	}
-	return func(path string) int {
-		n, line := root.Content[0], 0
-		for _, part := range strings.Split(path, ".") {
-			var next *yaml.Node
-			switch n.Kind {
-			case yaml.MappingNode:
-				for i := 0; i+1 < len(n.Content); i += 2 {
-					if n.Content[i].Value == part {
-						next, line = n.Content[i+1], n.Content[i].Line
-					}
-				}
-			case yaml.SequenceNode:
-				if i, err := strconv.Atoi(part); err == nil && i < len(n.Content) {
-					next = n.Content[i]
-					line = next.Line
-				}
-			case yaml.DocumentNode, yaml.ScalarNode, yaml.AliasNode:
-			}
-			if next == nil {
-				return line
-			}
-			n = next
-		}
-		return line
-	}
-}
-
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// fileChecker collects the first fault of a file with its line.
-type fileChecker struct {
-	path string
-	at   locator
-	err  error
-}
+// fileChecker gathers the faults of a file with their lines. Places are
+// written as dotted paths: "arms.1.mode".
+type fileChecker struct{ src *corpus.Source }
 
 func (c *fileChecker) fail(where, format string, args ...any) {
-	if c.err == nil {
-		c.err = &FileError{c.path, c.at(where), where + ": " + fmt.Sprintf(format, args...)}
+	c.src.Addf(c.line(where), "%s: %s", where, fmt.Sprintf(format, args...))
+}
+
+func (c *fileChecker) line(where string) int {
+	parts := strings.Split(where, ".")
+	path := make([]any, len(parts))
+	for i, p := range parts {
+		path[i] = p
+		if n, err := strconv.Atoi(p); err == nil {
+			path[i] = n
+		}
 	}
+	return c.src.Line(path...)
 }
 
 func (c *fileChecker) require(ok bool, where, format string, args ...any) {
@@ -212,31 +135,39 @@ func (c *fileChecker) require(ok bool, where, format string, args ...any) {
 	}
 }
 
-func (f *File) check(path string, at locator) error {
-	c := &fileChecker{path: path, at: at}
+func (f *File) check(c *fileChecker) {
 	c.require(f.Schema == SchemaCampaign, "schema", "is %q; this version reads %s", f.Schema, SchemaCampaign)
 	c.require(nameRE.MatchString(f.Name), "name", "%q is no name; use lower-case letters, digits, '.', '_' and '-', at most 64", f.Name)
 	c.require(f.Trials >= 1, "trials", "is %d; a campaign needs at least 1 trial per case and arm", f.Trials)
-	c.require(f.Trials <= 10000, "trials", "is %d; at most 10000", f.Trials)
-	c.require(f.Parallel >= 0 && f.Parallel <= 1024, "parallel", "is %d; use 1 to 1024", f.Parallel)
-	c.require(f.Clock == "" || f.Clock == "virtual" || f.Clock == "wall", "clock", "is %q; use virtual or wall", f.Clock)
+	c.require(f.Trials <= maxTrials, "trials", "is %d; at most %d", f.Trials, maxTrials)
+	c.require(f.Parallel >= 0 && f.Parallel <= maxParallel, "parallel", "is %d; use 1 to %d", f.Parallel, maxParallel)
+	c.require(f.Clock == "" || f.Clock == ClockVirtual || f.Clock == ClockWall, "clock", "is %q; use virtual or wall", f.Clock)
+	c.require(f.Corpus != "", "corpus", "is missing; use builtin, or a folder relative to this file")
 	if f.Ceiling != "" {
 		c.require(nameRE.MatchString(f.Ceiling), "ceiling", "%q is no name", f.Ceiling)
 	}
-	if f.CeilUSD != "" {
-		if _, err := budget.ParseUSD(f.CeilUSD); err != nil {
-			c.fail("ceiling_usd", "%v", err)
-		}
-	} else {
+	if f.CeilUSD == "" {
 		c.fail("ceiling_usd", "is missing; name the most this campaign may spend, e.g. \"1.00\"")
+	} else if v, err := budget.ParseUSD(f.CeilUSD); err != nil {
+		c.fail("ceiling_usd", "%v", err)
+	} else if v == 0 {
+		c.fail("ceiling_usd", "is 0; a campaign that may spend nothing runs nothing")
 	}
 	f.checkArms(c)
 	f.checkModel(c)
-	if c.err != nil {
-		return c.err
-	}
-	return nil
 }
+
+// Bounds of a campaign file.
+const (
+	maxTrials   = 10000
+	maxParallel = 1024
+)
+
+// Clocks a campaign may run on.
+const (
+	ClockVirtual = "virtual"
+	ClockWall    = "wall"
+)
 
 func (f *File) checkArms(c *fileChecker) {
 	c.require(len(f.Arms) > 0, "arms", "is empty; name at least one arm")
@@ -246,7 +177,7 @@ func (f *File) checkArms(c *fileChecker) {
 		where := "arms." + strconv.Itoa(i)
 		c.require(nameRE.MatchString(a.Name), where+".name", "%q is no name; use lower-case letters, digits, '.', '_' and '-'", a.Name)
 		if j, dup := seen[a.Name]; dup {
-			c.fail(where+".name", "%q is also the name of arm %d (line %d)", a.Name, j, c.at("arms."+strconv.Itoa(j)+".name"))
+			c.fail(where+".name", "%q is also the name of arm %d (line %d)", a.Name, j, c.line("arms."+strconv.Itoa(j)+".name"))
 		}
 		seen[a.Name] = i
 		c.require(!strings.HasPrefix(a.Name, controlPrefix), where+".name", "%q: the prefix %q is reserved", a.Name, controlPrefix)

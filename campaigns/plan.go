@@ -94,10 +94,10 @@ type Override struct {
 }
 
 // Resolve checks a file against corpus and modes and fixes the plan. Faults
-// are *FileError.
+// are *corpus.FileError.
 func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	fail := func(format string, args ...any) error {
-		return &FileError{in.Path, 0, fmt.Sprintf(format, args...)}
+		return &corpus.FileError{File: in.Path, Text: fmt.Sprintf(format, args...)}
 	}
 	evidence, ok := in.Providers[f.Model.Provider]
 	if !ok {
@@ -115,9 +115,9 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 		p.Funds = store.FundsSimulated
 	}
 	if p.Clock == "" {
-		p.Clock = "virtual"
+		p.Clock = ClockVirtual
 	}
-	if p.Clock == "virtual" && p.Funds == store.FundsReal {
+	if p.Clock == ClockVirtual && p.Funds == store.FundsReal {
 		return nil, fail("clock: virtual time is for simulated models; use clock: wall with %s", f.Model.Provider)
 	}
 	slices.Sort(p.UnderTest)
@@ -163,7 +163,7 @@ func (p *Plan) resolveArms(f *File, in ResolveInput, fail func(string, ...any) e
 	for i, a := range f.Arms {
 		m, ok := in.Modes[a.Mode]
 		if !ok || isControl(a.Mode) {
-			return &FileError{in.Path, 0, fmt.Sprintf("arms.%d.mode: %q is unknown; this build has %s", i, a.Mode, strings.Join(armModes(in.Modes), ", "))}
+			return fail("arms.%d.mode: %q is unknown; this build has %s", i, a.Mode, strings.Join(armModes(in.Modes), ", "))
 		}
 		if len(in.Override.Modes) > 0 && !slices.Contains(in.Override.Modes, a.Mode) {
 			continue
@@ -187,7 +187,7 @@ func (p *Plan) resolveArms(f *File, in ResolveInput, fail func(string, ...any) e
 		return fail("no arm is left to run; check --mode")
 	}
 	if p.Controls {
-		for _, name := range []string{modes.DoNothing, modes.ClaimOnly} {
+		for _, name := range []string{modes.NameDoNothing, modes.NameClaimOnly} {
 			m, ok := in.Modes[name]
 			if !ok {
 				return fail("control %q is not in this build", name)
@@ -222,7 +222,7 @@ var ErrHoldout = errors.New("holdout cases are refused without a freeze; this bu
 
 func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) error {
 	if p.Filter.Split == "" {
-		p.Filter.Split = "dev"
+		p.Filter.Split = corpus.SplitDev
 	}
 	if len(p.Filter.Include) == 0 {
 		p.Filter.Include = []string{"*"}
@@ -232,7 +232,7 @@ func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) e
 		return fail("cases: %v", err)
 	}
 	for _, cs := range sel {
-		if cs.Split == "holdout" {
+		if cs.Split == corpus.SplitHoldout {
 			return ErrHoldout
 		}
 	}
@@ -241,9 +241,15 @@ func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) e
 	}
 	p.cases = sel
 	for _, cs := range sel {
-		p.Cases = append(p.Cases, PlanCase{ID: cs.ID, Digest: cs.Digest()})
+		d, err := cs.Digest()
+		if err != nil {
+			return fail("case %s: %v", cs.ID, err)
+		}
+		p.Cases = append(p.Cases, PlanCase{ID: cs.ID, Digest: d})
 	}
-	p.CorpusDigest = c.Digest()
+	if p.CorpusDigest, err = c.Digest(); err != nil {
+		return fail("corpus: %v", err)
+	}
 	return nil
 }
 
@@ -291,7 +297,7 @@ func (t Triple) ID() string {
 }
 
 // Sum is the money the triple's allotment holds: the trial budgets together.
-func (t Triple) Sum() int64 { return int64(len(t.Arms)) * t.Case.Limits.BudgetMicros }
+func (t Triple) Sum() int64 { return int64(len(t.Arms)) * int64(t.Case.Room.Limits.Budget) }
 
 // Schedule is the seeded, recorded order (Q3): trials outermost, cases
 // shuffled within a trial index, arms shuffled within a triple; after each
@@ -350,7 +356,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return ks
 }
 
-func isControl(mode string) bool { return mode == modes.DoNothing || mode == modes.ClaimOnly }
+func isControl(mode string) bool { return mode == modes.NameDoNothing || mode == modes.NameClaimOnly }
 
 func armModes(ms map[string]modes.Mode) []string {
 	return slices.DeleteFunc(sortedKeys(ms), isControl)

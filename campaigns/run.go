@@ -163,7 +163,7 @@ func (p *Plan) controlSeats() []Seat {
 		return nil
 	}
 	var out []Seat
-	for _, mode := range []string{modes.DoNothing, modes.ClaimOnly} {
+	for _, mode := range []string{modes.NameDoNothing, modes.NameClaimOnly} {
 		for _, c := range p.cases {
 			out = append(out, Seat{Case: c, Arm: Arm{Name: controlPrefix + mode, Mode: mode, Options: map[string]string{}}, Order: -1})
 		}
@@ -371,9 +371,7 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	if closed {
 		return r.stored(ctx, s)
 	}
-	r.Gauge.TrialStarted()
 	res, content, err := r.runTrial(ctx, s, allotment)
-	r.Gauge.TrialEnded()
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,12 @@ func (p *Plan) Room(s Seat) string { return p.ID + "/" + s.Key() }
 
 // Header is the trace header of a seat.
 func (p *Plan) Header(s Seat, machine string) trace.Header {
-	l := s.Case.Limits
+	l := s.Case.Room.Limits
 	return trace.Header{
 		Schema: trace.Schema, Campaign: p.PlanDigest, Arm: s.Arm.Name, Mode: s.Arm.Mode, Case: s.Case.ID,
 		Family: s.Case.Family, Split: s.Case.Split, Trial: s.Index, Evidence: p.Evidence, Clock: p.Clock,
 		WorldSeed: strconv.FormatUint(p.worldSeed(s), 16), Model: p.Model, Prices: p.PricesDigest, Machine: machine,
-		Limits: trace.Limits{BudgetMicros: l.BudgetMicros, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
+		Limits: trace.Limits{BudgetMicros: int64(l.Budget), ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
 	}
 }
 
@@ -108,11 +108,11 @@ func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtim
 			return runtime.Result{}, nil, fmt.Errorf("provider for %s: %w", s.Key(), err)
 		}
 	}
-	l := s.Case.Limits
+	l := s.Case.Room.Limits
 	cfg := runtime.Config{
 		Folds: p.Folds(s), Store: r.Store, Room: p.Room(s), Salt: p.salt(s), Funds: p.Funds, Allotment: allotment,
 		Provider: provider, Prices: p.Prices, Model: p.Model, Params: p.Params, MaxOutputTokens: p.MaxOutput,
-		Limits:   runtime.Limits{BudgetMicros: l.BudgetMicros, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
+		Limits:   runtime.Limits{BudgetMicros: int64(l.Budget), ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
 		SendKeys: s.Arm.Idempotency, Clock: r.Clock, Gauge: r.Gauge, Crash: r.Crash,
 	}
 	res, err := runtime.Run(ctx, cfg)
