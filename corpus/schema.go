@@ -11,6 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/agentrooms/qualify/engine"
 )
 
 // ArgSchema checks the arguments of a tool. It is safe for concurrent use.
@@ -71,7 +73,11 @@ func (a *ArgSchema) Requires(name string) bool { return a.must[name] }
 // Check decodes and checks arguments as a model wrote them. The error is a
 // text that helps to write them right: every violation with its place.
 func (a *ArgSchema) Check(args []byte) (map[string]any, error) {
-	v, err := DecodeTree(args)
+	canon, err := engine.CanonicalJSON(args) // also bounds the numbers the validator sees
+	if err != nil {
+		return nil, fmt.Errorf("the arguments are not valid JSON: %w", err)
+	}
+	v, err := DecodeTree(canon)
 	if err != nil {
 		return nil, fmt.Errorf("the arguments are not valid JSON: %w", err)
 	}

@@ -1,0 +1,15 @@
+package gold
+
+import (
+	"embed"
+	"sync"
+)
+
+//go:embed */*.yaml
+var builtin embed.FS
+
+var loadBuiltin = sync.OnceValues(func() (*Set, error) { return Load(builtin) })
+
+// Builtin returns the gold of the built-in corpus. It is loaded once and
+// shared.
+func Builtin() (*Set, error) { return loadBuiltin() }
