@@ -185,6 +185,9 @@ func Settle(h *Head, op *Op, r *Receipt) (bool, error) {
 		return fail(err.Error(), ErrInvalid)
 	}
 	h.SetAccount(account)
+	if op.Status == OpDispatched {
+		op.DispatchedAtUS = r.StartUS
+	}
 	op.Status, op.ChargedMicros, op.Request = status, r.ChargedMicros, nil
 	receipt := *r
 	op.Receipt = &receipt

@@ -211,7 +211,7 @@ func (r *room) admit(head *store.Head, c *store.Commit) ([]*store.Op, []store.Ad
 			return nil, nil, fmt.Errorf("room %s, operation %s: %w", c.Room, o.ID, store.ErrExists)
 		}
 		op := cloneOp(o)
-		op.Rev, op.Ordinal, op.ChargedMicros, op.Receipt, op.Reconciled = c.Row.Rev, i, 0, nil, nil
+		op.Rev, op.Ordinal, op.ChargedMicros, op.DispatchedAtUS, op.Receipt, op.Reconciled = c.Row.Rev, i, 0, 0, nil, nil
 		admissions = append(admissions, store.Admit(head, &op))
 		ops = append(ops, &op)
 	}

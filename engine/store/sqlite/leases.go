@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// now is the time of the database's clock, read inside the transaction.
+func (w *writer) now(ctx context.Context) (time.Time, error) {
+	if w.store.opts.Now != nil {
+		return store.LeaseTime(w.store.opts.Now()), nil
+	}
+	var us int64
+	_, err := w.row(ctx, sqlNow, nil, &us)
+	return time.UnixMicro(us).UTC(), err
+}
+
+func (w *writer) lease(ctx context.Context, name string) (store.Lease, error) {
+	l := store.Lease{Name: name}
+	var us int64
+	found, err := w.row(ctx, sqlLease, []any{name}, &l.Token, &l.Owner, &l.Generation, &us)
+	if found {
+		l.ExpiresAt = time.UnixMicro(us).UTC()
+	}
+	return l, err
+}
+
+func (w *writer) putLease(ctx context.Context, l store.Lease) error {
+	return w.exec(ctx, sqlPutLease, l.Name, l.Token, l.Owner, l.Generation, l.ExpiresAt.UnixMicro())
+}
+
+// AcquireLease implements store.Records.
+func (s *Store) AcquireLease(ctx context.Context, name, token, owner string, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(name, token, ttl); err != nil {
+		return store.Lease{}, err
+	}
+	var out, holder store.Lease
+	err := s.write(ctx, "acquire lease", false, func(ctx context.Context, w *writer) error {
+		now, err := w.now(ctx)
+		if err != nil {
+			return err
+		}
+		have, err := w.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		want := store.Lease{Name: name, Token: token, Owner: owner, ExpiresAt: store.LeaseTime(now.Add(ttl))}
+		l, err := store.Acquire(have, now, want)
+		if err != nil {
+			holder = l
+			return err
+		}
+		out = l
+		return w.putLease(ctx, l)
+	})
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return holder, err
+	case err != nil:
+		return store.Lease{}, err
+	}
+	return out, nil
+}
+
+// RenewLease implements store.Records.
+func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(name, token, ttl); err != nil {
+		return store.Lease{}, err
+	}
+	var out store.Lease
+	err := s.write(ctx, "renew lease", false, func(ctx context.Context, w *writer) error {
+		now, err := w.now(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := w.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !l.HeldBy(token, now) {
+			return fmt.Errorf("renew lease %s: %w", name, store.ErrLeaseLost)
+		}
+		l.ExpiresAt = store.LeaseTime(now.Add(ttl))
+		out = l
+		return w.putLease(ctx, l)
+	})
+	if err != nil {
+		return store.Lease{}, err
+	}
+	return out, nil
+}
+
+// ReleaseLease implements store.Records.
+func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
+	return s.write(ctx, "release lease", false, func(ctx context.Context, w *writer) error {
+		l, err := w.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		if token == "" || l.Token != token {
+			return fmt.Errorf("release lease %s: %w", name, store.ErrLeaseLost)
+		}
+		return w.putLease(ctx, store.Lease{Name: name, Generation: l.Generation, ExpiresAt: time.UnixMicro(0)})
+	})
+}
+
+// AppendSeal implements store.Records. It is flushed to the disk whatever the
+// funds, because a freeze proves something only if it cannot be lost.
+func (s *Store) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
+	body = bytes.Clone(body)
+	var out store.SealRow
+	err := s.write(ctx, "append seal", true, func(ctx context.Context, w *writer) error {
+		r := store.SealRow{Kind: kind, Body: body}
+		if _, err := w.row(ctx, sqlLastSeal, nil, &r.N, &r.Prev); err != nil {
+			return err
+		}
+		r.N++
+		r.Digest = store.SealDigest(r)
+		out = r
+		return w.exec(ctx, sqlInsertSeal, r.N, r.Kind, r.Body, r.Prev, r.Digest)
+	})
+	if err != nil {
+		return store.SealRow{}, err
+	}
+	out.Body = bytes.Clone(out.Body)
+	return out, nil
+}
+
+// SealLog implements store.Records.
+func (s *Store) SealLog(ctx context.Context) ([]store.SealRow, error) {
+	var out []store.SealRow
+	err := s.read(ctx, "seal log", false, func(v view) error {
+		return v.each(ctx, sqlSeals, nil, func(scan func(...any) error) error {
+			var r store.SealRow
+			if err := scan(&r.N, &r.Kind, &r.Body, &r.Prev, &r.Digest); err != nil {
+				return err
+			}
+			out = append(out, r)
+			return nil
+		})
+	})
+	return out, err
+}

@@ -1,0 +1,261 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver of database/sql named sqlite
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Options of a SQLite store. The zero value opens an existing file of the
+// newest schema for reading and writing.
+type Options struct {
+	Create   bool // make the file, and its folder, when absent
+	Migrate  bool // bring an older file to the newest schema, after a copy beside it
+	ReadOnly bool // refuse every write with store.ErrReadOnly
+	Durable  bool // flush every commit to the disk, not only those of real funds
+	// BusyTimeout is how long a statement waits for another process; zero
+	// means 60 seconds.
+	BusyTimeout time.Duration
+	// Batch is the largest number of logical writes in one transaction; zero
+	// means 256.
+	Batch int
+	// Now replaces the database's clock as the clock of leases, for tests.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = 60 * time.Second
+	}
+	if o.Batch == 0 {
+		o.Batch = 256
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.ReadOnly && (o.Create || o.Migrate):
+		return fmt.Errorf("a read-only store cannot be made or migrated: %w", store.ErrInvalid)
+	case o.BusyTimeout < 0 || o.Batch < 0:
+		return fmt.Errorf("busy timeout %s, batch %d: %w", o.BusyTimeout, o.Batch, store.ErrInvalid)
+	}
+	return nil
+}
+
+// readers is the number of connections for reads.
+const readers = 4
+
+// Store is an open SQLite store, safe for concurrent use. Close it.
+type Store struct {
+	path   string
+	opts   Options
+	schema int
+	backup string // copy made by the migration of this opening
+
+	reads *sql.DB
+	cache statements // of reads
+	rooms sync.Map   // id → roomInfo; what never changes about a room
+
+	gate   sync.RWMutex // guards closed and sends on queue
+	closed bool
+	queue  chan *request
+	done   chan struct{} // closed when the writer has ended
+	writes *sql.DB
+
+	commits, logical atomic.Int64
+}
+
+// roomInfo is the part of a room that never changes.
+type roomInfo struct {
+	n     int64
+	funds store.Funds
+}
+
+// Open opens the store in the file at path. Errors, each in one line:
+// store.ErrNotFound (no file and no Create), ErrSchemaNewer, ErrSchemaOlder
+// (no Migrate), ErrCorrupt (damaged, or no store), ErrInvalid (options).
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	steps, err := builtinMigrations()
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, path, opts, steps)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, path string, opts Options, steps []migration) (*Store, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	fresh, err := prepareFile(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("path: %w", err)
+	}
+	s := &Store{
+		path: abs, opts: opts, schema: len(steps),
+		queue: make(chan *request, 4*opts.Batch), done: make(chan struct{}),
+	}
+	if err := s.connect(ctx, fresh, steps); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepareFile sees to it that there is a regular file or may be one.
+func prepareFile(path string, opts Options) (fresh bool, err error) {
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && !st.Mode().IsRegular():
+		return false, fmt.Errorf("not a file: %w", store.ErrCorrupt)
+	case err == nil:
+		return st.Size() == 0, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("look at the file: %w", err)
+	case !opts.Create:
+		return false, store.ErrNotFound
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, fmt.Errorf("make the folder: %w", err)
+	}
+	return true, nil
+}
+
+func (s *Store) dsn(readOnly bool) string {
+	q := url.Values{}
+	q.Add("_pragma", "busy_timeout("+strconv.FormatInt(s.opts.BusyTimeout.Milliseconds(), 10)+")")
+	q.Add("_pragma", "foreign_keys(1)")
+	q.Add("_pragma", "cache_size(-16384)")
+	q.Add("_pragma", "temp_store(2)")
+	if readOnly {
+		q.Add("_pragma", "query_only(1)")
+	}
+	if s.opts.ReadOnly {
+		q.Set("mode", "ro")
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: q.Encode()}).String()
+}
+
+// connect opens the connections, checks and migrates the schema, and starts
+// the writer.
+func (s *Store) connect(ctx context.Context, fresh bool, steps []migration) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.disconnect())
+		}
+	}()
+	if s.reads, err = sql.Open("sqlite", s.dsn(true)); err != nil {
+		return driverError("open", err)
+	}
+	s.reads.SetMaxOpenConns(readers)
+	s.reads.SetMaxIdleConns(readers)
+	s.cache.db = s.reads
+	if s.writes, err = sql.Open("sqlite", s.dsn(false)); err != nil {
+		return driverError("open", err)
+	}
+	s.writes.SetMaxOpenConns(1)
+	conn, err := s.writes.Conn(ctx)
+	if err != nil {
+		return driverError("open", err)
+	}
+	if err := s.prepareSchema(ctx, conn, fresh, steps); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	if s.opts.ReadOnly {
+		close(s.done)
+		return driverError("open", conn.Close())
+	}
+	w := &writer{store: s, conn: conn, full: -1}
+	go w.loop(context.WithoutCancel(ctx))
+	return nil
+}
+
+func (s *Store) prepareSchema(ctx context.Context, conn *sql.Conn, fresh bool, steps []migration) error {
+	v, err := version(ctx, conn, steps)
+	if err != nil {
+		return err
+	}
+	if s.opts.ReadOnly && v < len(steps) {
+		return fmt.Errorf("schema %d, this program needs %d: %w", v, len(steps), store.ErrSchemaOlder)
+	}
+	if v < len(steps) && !s.opts.Migrate && (!fresh && v > 0 || !s.opts.Create) {
+		return fmt.Errorf("schema %d, this program needs %d: %w", v, len(steps), store.ErrSchemaOlder)
+	}
+	if s.opts.ReadOnly {
+		return nil
+	}
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return driverError("switch to WAL", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the file system allows no write-ahead log (journal mode %s): %w", mode, store.ErrInvalid)
+	}
+	s.backup, err = migrate(ctx, conn, s.path, steps)
+	return err
+}
+
+func (s *Store) disconnect() error {
+	var errs []error
+	errs = append(errs, s.cache.close())
+	for _, db := range []*sql.DB{s.reads, s.writes} {
+		if db != nil {
+			errs = append(errs, driverError("close", db.Close()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Backup is the path of the copy that Open made before it migrated the file,
+// or "".
+func (s *Store) Backup() string { return s.backup }
+
+// Close implements store.Store: writes already queued are done first. Closing
+// twice is allowed.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	if s.closed {
+		s.gate.Unlock()
+		<-s.done
+		return nil
+	}
+	s.closed = true
+	close(s.queue)
+	s.gate.Unlock()
+	<-s.done
+	return s.disconnect()
+}
+
+// Stats implements store.Store.
+func (s *Store) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{
+		Commits: s.commits.Load(), Writes: s.logical.Load(), Schema: s.schema,
+		Detail: map[string]string{
+			"driver": "sqlite", "path": s.path, "journal_mode": "wal", "durable": strconv.FormatBool(s.opts.Durable),
+			"busy_timeout": s.opts.BusyTimeout.String(),
+		},
+	}, nil
+}

@@ -1,0 +1,277 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// request is one logical write.
+type request struct {
+	what    string // for error messages
+	durable bool   // must be on the disk before it is answered
+	// run checks, then writes, inside the batch's transaction. It may be
+	// called again after a rollback, so it sets its results afresh.
+	run   func(context.Context, *writer) error
+	state atomic.Int32
+	done  chan error
+}
+
+// States of a request: whoever moves it out of queued owns it.
+const (
+	queued int32 = iota
+	taken
+	withdrawn
+)
+
+// write queues one logical write and waits for its batch. When ctx ends first,
+// the write is withdrawn if still queued; otherwise its outcome is unknown to
+// this caller.
+func (s *Store) write(ctx context.Context, what string, durable bool, run func(context.Context, *writer) error) error {
+	if s.opts.ReadOnly {
+		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
+	}
+	r := &request{what: what, durable: durable || s.opts.Durable, run: run, done: make(chan error, 1)}
+	if err := s.enqueue(ctx, r); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		r.state.CompareAndSwap(queued, withdrawn)
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+}
+
+func (s *Store) enqueue(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	select {
+	case s.queue <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// writer owns the writing connection. All of it runs on one goroutine.
+type writer struct {
+	store *Store
+	conn  *sql.Conn
+	cache map[string]prepared
+
+	full    int   // synchronous mode now: 1 full, 0 normal, -1 not set
+	version int64 // data_version at the last batch; moves when another connection commits
+	others  int   // batches to go during which another process gets a pause
+}
+
+// pause is how long the writer leaves the lock alone after a batch while
+// another process is about; politeness is for how many batches.
+const (
+	pause      = 2 * time.Millisecond
+	politeness = 16
+)
+
+// loop answers requests until the queue is closed and empty.
+func (w *writer) loop(ctx context.Context) {
+	defer close(w.store.done)
+	defer w.end()
+	batch := make([]*request, 0, w.store.opts.Batch)
+	for r := range w.store.queue {
+		batch = w.gather(append(batch[:0], r))
+		w.serve(ctx, batch)
+		clear(batch)
+		if w.others > 0 {
+			w.others--
+			w.wait(ctx, pause)
+		}
+	}
+}
+
+func (w *writer) wait(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// gather takes what is waiting, without waiting for more, and drops what was
+// withdrawn.
+func (w *writer) gather(batch []*request) []*request {
+	for len(batch) < cap(batch) {
+		select {
+		case r, ok := <-w.store.queue:
+			if !ok {
+				return own(batch)
+			}
+			batch = append(batch, r)
+		default:
+			return own(batch)
+		}
+	}
+	return own(batch)
+}
+
+func own(batch []*request) []*request {
+	kept := batch[:0]
+	for _, r := range batch {
+		if r.state.CompareAndSwap(queued, taken) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// serve commits a batch, or after a driver fault each of its writes alone.
+func (w *writer) serve(ctx context.Context, batch []*request) {
+	if len(batch) == 0 {
+		return
+	}
+	results, err := w.transact(ctx, batch)
+	switch {
+	case err == nil:
+		for i, r := range batch {
+			r.done <- results[i]
+		}
+	case len(batch) == 1 || isBusy(err):
+		for _, r := range batch {
+			r.done <- fmt.Errorf("%s: %w", r.what, err)
+		}
+	default:
+		for i := range batch {
+			w.serve(ctx, batch[i:i+1])
+		}
+	}
+}
+
+// transact runs a batch in one transaction. The results are refusals by the
+// rules of the store or nil; err is a driver fault, after which nothing of the
+// batch is stored.
+func (w *writer) transact(ctx context.Context, batch []*request) (results []error, err error) {
+	durable := false
+	for _, r := range batch {
+		durable = durable || r.durable
+	}
+	if err := w.begin(ctx, durable); err != nil {
+		return nil, err
+	}
+	results = make([]error, len(batch))
+	passed := int64(0)
+	for i, r := range batch {
+		results[i] = r.run(ctx, w)
+		if isFault(results[i]) {
+			return nil, errors.Join(results[i], w.exec(ctx, "ROLLBACK"))
+		}
+		if results[i] == nil {
+			passed++
+		}
+	}
+	if err := w.exec(ctx, "COMMIT"); err != nil {
+		return nil, errors.Join(err, w.exec(ctx, "ROLLBACK"))
+	}
+	w.store.commits.Add(1)
+	w.store.logical.Add(passed)
+	return results, nil
+}
+
+func (w *writer) begin(ctx context.Context, durable bool) error {
+	mode, text := 0, "PRAGMA synchronous = NORMAL"
+	if durable {
+		mode, text = 1, "PRAGMA synchronous = FULL"
+	}
+	if w.full != mode {
+		if err := w.exec(ctx, text); err != nil {
+			return err
+		}
+		w.full = mode
+	}
+	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	var v int64
+	if _, err := w.row(ctx, "PRAGMA data_version", nil, &v); err != nil {
+		return errors.Join(err, w.exec(ctx, "ROLLBACK"))
+	}
+	if v != w.version {
+		if w.version != 0 {
+			w.others = politeness
+		}
+		w.version = v
+	}
+	return nil
+}
+
+// stmt returns the prepared statement of a constant text.
+func (w *writer) stmt(ctx context.Context, query string) (prepared, error) {
+	if p, ok := w.cache[query]; ok {
+		return p, nil
+	}
+	st, err := w.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return prepared{}, driverError("prepare "+firstWords(query), err)
+	}
+	if w.cache == nil {
+		w.cache = map[string]prepared{}
+	}
+	p := prepared{st}
+	w.cache[query] = p
+	return p, nil
+}
+
+func (w *writer) exec(ctx context.Context, query string, args ...any) error {
+	p, err := w.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	if _, err = p.st.ExecContext(ctx, args...); err != nil {
+		return driverError(firstWords(query), err)
+	}
+	return nil
+}
+
+// row scans the first row into dest and reports whether there is one.
+func (w *writer) row(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
+	p, err := w.stmt(ctx, query)
+	if err != nil {
+		return false, err
+	}
+	err = p.st.QueryRowContext(ctx, args...).Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, driverError(firstWords(query), err)
+	}
+	return true, nil
+}
+
+func (w *writer) end() {
+	for _, p := range w.cache {
+		_ = p.st.Close() // the connection is closed next, which frees it in any case
+	}
+	_ = w.conn.Close() // back to its pool, which Close closes and reports
+}
+
+// firstWords names a statement in an error without its whole text.
+func firstWords(query string) string {
+	words := 0
+	for i := range len(query) {
+		if query[i] == ' ' || query[i] == '\n' || query[i] == '\t' {
+			if words++; words == 3 {
+				return query[:i]
+			}
+		}
+	}
+	return query
+}
