@@ -110,7 +110,7 @@ func (s *Session) toolResult(ev engine.Event) ([]engine.Command, *Turn, error) {
 	text, outcome := toolText(ev)
 	if s.s.Config.Evidence {
 		p := s.s.Pending[0]
-		s.s.Evidence = append(s.s.Evidence, engine.CallEvidence{Tool: p.Tool, Args: p.Canon, Outcome: outcome, Result: text.S})
+		s.s.Evidence = append(s.s.Evidence, engine.CallEvidence{Tool: p.Tool, Args: p.Canon, Outcome: outcome, Result: valid(text.S)})
 	}
 	s.answer(text)
 	return s.advance()
@@ -127,7 +127,7 @@ func toolText(ev engine.Event) (text engine.Text, outcome string) {
 		return engine.Plain(engine.ToolUnknownResult), engine.ToolUnknown
 	}
 	if !strings.HasPrefix(text.S, engine.ToolErrorPrefix) {
-		text = engine.Plain(engine.ToolErrorPrefix + text.S)
+		text = engine.Plain(engine.ToolErrorPrefix + valid(text.S))
 	}
 	return text, engine.ToolError
 }

@@ -90,6 +90,7 @@ type pending struct {
 
 // New starts an empty conversation.
 func New(cfg Config) *Session {
+	cfg.System = valid(cfg.System)
 	return &Session{s: state{Config: cfg, Scope: cfg.Task}}
 }
 

@@ -108,7 +108,7 @@ func stringField(fields map[string]json.RawMessage, name string, into *string) s
 // bounded flattens s to one line and cuts it to maxFeedback bytes of whole
 // characters.
 func bounded(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(valid(s)), " ")
 	if len(s) <= maxFeedback {
 		return s
 	}
@@ -118,3 +118,8 @@ func bounded(s string) string {
 	}
 	return s[:cut] + "…"
 }
+
+// valid makes s storable in JSON without change. Text that a state holds by
+// value must be: else a restored session would speak other bytes than the one
+// that lived on.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

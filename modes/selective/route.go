@@ -244,7 +244,7 @@ func (m *machine) participants(ids []string) []engine.Participant {
 }
 
 func bounded(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	if len(s) > maxReason {
 		s = strings.ToValidUTF8(s[:maxReason], "")
 	}

@@ -28,7 +28,9 @@ package selective
 import (
 	_ "embed" // the prompt files
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/room"
@@ -190,7 +192,7 @@ func (m *machine) hear(ev engine.Event) ([]engine.Command, error) {
 		m.state.Scope = msg.ID
 	}
 	m.state.Inbox = append(m.state.Inbox, incoming{
-		Event: ev.ID, ID: msg.ID, Type: msg.Type, From: msg.From, Scope: m.state.Scope, Text: msg.Text, Body: msg.Text.S,
+		Event: ev.ID, ID: msg.ID, Type: msg.Type, From: msg.From, Scope: m.state.Scope, Text: msg.Text, Body: strings.ToValidUTF8(msg.Text.S, "\uFFFD"),
 	})
 	return cmds, nil
 }
@@ -207,8 +209,8 @@ func (m *machine) Restore(snapshot []byte) error {
 	if fresh.Members == nil {
 		fresh.Members = map[string]*session.Session{}
 	}
-	for id, s := range fresh.Members {
-		if s == nil || !slices.ContainsFunc(m.spec.Agents, func(p engine.Participant) bool { return p.ID == id }) {
+	for _, id := range slices.Sorted(maps.Keys(fresh.Members)) {
+		if fresh.Members[id] == nil || !slices.ContainsFunc(m.spec.Agents, func(p engine.Participant) bool { return p.ID == id }) {
 			return fmt.Errorf("%s: restore: member %q does not belong to this room", version, id)
 		}
 	}

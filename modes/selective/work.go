@@ -109,8 +109,11 @@ func (m *machine) finish(ev engine.Event, id string, t session.Turn) ([]engine.C
 	}
 	cmds = append(cmds, engine.Command{Kind: engine.CmdSay, Say: say})
 
-	others := slices.DeleteFunc(m.everybody(), func(o string) bool { return o == id })
-	started := m.table.Explicit(t.Text, m.eligible(ev, others))
+	var started []string
+	if t.Code == "" { // with a code the text is the session's, not the participant's
+		others := slices.DeleteFunc(m.everybody(), func(o string) bool { return o == id })
+		started = m.table.Explicit(t.Text, m.eligible(ev, others))
+	}
 	busy := m.busy(id)
 	unread := s.Unseen() || len(m.state.Inbox) > 0
 	say.To = append(say.To, started...)

@@ -1,0 +1,229 @@
+package modetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/modes"
+)
+
+// TB is the part of testing.TB and rapid.T that a driver needs.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Driver plays one room.
+type Driver struct {
+	t    TB
+	mode modes.Mode
+	spec engine.RoomSpec
+
+	live, twin engine.Machine
+	blobs      map[string]string
+	open       []engine.Call
+	used       map[engine.OpKey]bool
+	said       map[string]bool
+	versions   map[string]int
+	claimed    bool
+	n          int
+
+	// Eligible is put into the facts of every event; nil leaves them out.
+	Eligible []string
+}
+
+// Start builds the machines of a room and delivers EvStarted.
+func Start(t TB, mode modes.Mode, spec engine.RoomSpec) *Driver {
+	t.Helper()
+	d := &Driver{
+		t: t, mode: mode, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{},
+		said: map[string]bool{}, versions: map[string]int{},
+	}
+	d.live, d.twin = d.fresh(), d.fresh()
+	if cmds := d.Send(engine.Event{Kind: engine.EvStarted}); len(cmds) > 0 {
+		t.Fatalf("commands before anybody spoke: %v", Lines(cmds))
+	}
+	return d
+}
+
+func (d *Driver) fresh() engine.Machine {
+	d.t.Helper()
+	m, err := d.mode.New(d.spec)
+	if err != nil {
+		d.t.Fatalf("new %s: %v", d.mode.Name(), err)
+	}
+	return m
+}
+
+// Send delivers one event to all machines and returns the commands, texts
+// loaded. ID and facts are filled in.
+func (d *Driver) Send(ev engine.Event) []engine.Command {
+	d.t.Helper()
+	if ev.ID == "" {
+		ev.ID = fmt.Sprintf("ev-%d", d.n)
+	}
+	d.n++
+	if d.Eligible != nil {
+		ev.Facts = &engine.Facts{Eligible: d.Eligible}
+	}
+	for _, t := range ev.Texts() {
+		d.seal(t)
+	}
+	before := d.snapshot(d.live)
+	restored := d.fresh()
+	if err := restored.Restore(before); err != nil {
+		d.t.Fatalf("restore before %s: %v", ev.ID, err)
+	}
+	if diff := cmp.Diff(string(before), string(d.snapshot(restored))); diff != "" {
+		d.t.Fatalf("snapshot, restore, snapshot (-before +after):\n%s", diff)
+	}
+	cmds := d.handle(d.live, ev)
+	want, state := d.canonical(cmds), string(d.snapshot(d.live))
+	for name, m := range map[string]engine.Machine{"restored": restored, "parallel": d.twin} {
+		other := d.handle(m, ev)
+		if diff := cmp.Diff(want, d.canonical(other)); diff != "" {
+			d.t.Fatalf("event %s: commands of the %s machine differ:\n%s", ev.ID, name, diff)
+		}
+		if diff := cmp.Diff(state, string(d.snapshot(m))); diff != "" {
+			d.t.Fatalf("event %s: state of the %s machine differs:\n%s", ev.ID, name, diff)
+		}
+	}
+	if ev.Key != nil {
+		d.open = slices.DeleteFunc(d.open, func(c engine.Call) bool { return c.Key == *ev.Key })
+	}
+	for i := range cmds {
+		d.check(&cmds[i], i)
+	}
+	return cmds
+}
+
+// Reload replaces the living machine by one restored from its snapshot, as a
+// restarted process would.
+func (d *Driver) Reload() {
+	d.t.Helper()
+	m := d.fresh()
+	if err := m.Restore(d.snapshot(d.live)); err != nil {
+		d.t.Fatalf("reload: %v", err)
+	}
+	d.live = m
+}
+
+func (d *Driver) handle(m engine.Machine, ev engine.Event) []engine.Command {
+	d.t.Helper()
+	cmds, err := m.Handle(ev)
+	if err != nil {
+		d.t.Fatalf("event %s (%s): %v", ev.ID, ev.Kind, err)
+	}
+	// Texts are sealed where they stand, which must not reach into the machine.
+	before := d.snapshot(m)
+	for i := range cmds {
+		for _, t := range cmds[i].Texts() {
+			d.seal(t)
+		}
+	}
+	if diff := cmp.Diff(string(before), string(d.snapshot(m))); diff != "" {
+		d.t.Fatalf("event %s: sealing the commands changes the state:\n%s", ev.ID, diff)
+	}
+	raw, err := json.Marshal(cmds)
+	if err != nil {
+		d.t.Fatalf("event %s: commands: %v", ev.ID, err)
+	}
+	var out []engine.Command
+	if err := json.Unmarshal(raw, &out); err != nil {
+		d.t.Fatalf("event %s: commands: %v", ev.ID, err)
+	}
+	return out
+}
+
+// check holds one command against what every mode owes, loads its texts and
+// remembers its call.
+func (d *Driver) check(c *engine.Command, place int) {
+	d.t.Helper()
+	for _, t := range c.Texts() {
+		d.load(t)
+	}
+	if c.Call != nil {
+		if d.used[c.Call.Key] {
+			d.t.Fatalf("operation key %+v is used twice", c.Call.Key)
+		}
+		if (c.Kind == engine.CmdModel) != (c.Call.Request != nil) || (c.Kind == engine.CmdTool) != (c.Call.Tool != nil) {
+			d.t.Fatalf("command %s is filled wrongly", c.Kind)
+		}
+		if c.Call.Agent == "" || c.Call.Role == "" {
+			d.t.Fatalf("call %+v has no agent or no role", c.Call.Key)
+		}
+		if c.Call.Tool != nil && !json.Valid([]byte(c.Call.Tool.Args.S)) {
+			d.t.Fatalf("tool call %+v has arguments that are no JSON: %q", c.Call.Key, c.Call.Tool.Args.S)
+		}
+		d.used[c.Call.Key] = true
+		d.open = append(d.open, *c.Call)
+	}
+	if c.Say != nil {
+		if c.Say.ID == "" || d.said[c.Say.ID] {
+			d.t.Fatalf("message id %q is empty or used twice (R57)", c.Say.ID)
+		}
+		d.said[c.Say.ID] = true
+	}
+	if c.Artifact != nil {
+		d.versions[c.Artifact.Name]++
+		if got := c.Artifact.Version; got != d.versions[c.Artifact.Name] {
+			d.t.Fatalf("artifact %s: version %d, want %d", c.Artifact.Name, got, d.versions[c.Artifact.Name])
+		}
+	}
+	if c.Kind == engine.CmdWithdraw {
+		if place != 0 || !d.claimed {
+			d.t.Fatalf("withdrawal at place %d, claimed %v", place, d.claimed)
+		}
+		d.claimed = false
+	}
+	if c.Kind == engine.CmdClaim {
+		d.claimed = true
+	}
+}
+
+func (d *Driver) seal(t *engine.Text) {
+	if t.Sealed() || t.IsZero() {
+		return
+	}
+	digest := engine.BlobDigest([]byte("salt"), []byte(t.S))
+	d.blobs[digest] = t.S
+	t.Blob.Digest, t.Blob.Len = digest, len(t.S)
+}
+
+func (d *Driver) load(t *engine.Text) {
+	d.t.Helper()
+	if !t.Sealed() {
+		return
+	}
+	s, ok := d.blobs[t.Blob.Digest]
+	if !ok {
+		d.t.Fatalf("no content for text %s", t.Blob.Digest)
+	}
+	t.S = s
+}
+
+func (d *Driver) canonical(cmds []engine.Command) string {
+	d.t.Helper()
+	b, err := engine.Canonical(cmds)
+	if err != nil {
+		d.t.Fatalf("commands: %v", err)
+	}
+	return string(b)
+}
+
+func (d *Driver) snapshot(m engine.Machine) []byte {
+	d.t.Helper()
+	b, err := m.Snapshot()
+	if err != nil {
+		d.t.Fatalf("snapshot: %v", err)
+	}
+	canon, err := engine.CanonicalJSON(b)
+	if err != nil || string(canon) != string(b) {
+		d.t.Fatalf("the snapshot is not canonical JSON: %v\n%s", err, b)
+	}
+	return b
+}
