@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,12 +138,13 @@ func shift(v string, c constraints) (json.RawMessage, bool) {
 	if err != nil {
 		return nil, false
 	}
-	for _, m := range []int64{n + 1, n - 1} {
-		if within(m, c.Minimum, c.Maximum) && m-n <= 1 && n-m <= 1 {
-			return json.RawMessage(strconv.FormatInt(m, 10)), true
-		}
+	moved := n
+	if n < math.MaxInt64 && within(n+1, c.Minimum, c.Maximum) {
+		moved = n + 1
+	} else if n > math.MinInt64 && within(n-1, c.Minimum, c.Maximum) {
+		moved = n - 1
 	}
-	return nil, false
+	return json.RawMessage(strconv.FormatInt(moved, 10)), moved != n
 }
 
 // within reports whether m respects bounds given as integers; other bounds are

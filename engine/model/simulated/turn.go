@@ -169,8 +169,10 @@ func (p *Provider) walk(w *work, call model.Call) (toolUse, bool) {
 			last = max(last, j)
 		}
 	}
-	for j := range last { // left out on the way: believed done
-		w.settled.add(w.todo[j].ID)
+	for _, s := range w.todo[:max(last, 0)] { // left out on the way: believed done
+		if offered(call.Tools, s.Tool) {
+			w.settled.add(s.ID)
+		}
 	}
 	return toolUse{}, false
 }
@@ -201,14 +203,14 @@ const (
 func (w *work) next(d dice, skip Rate, tools []model.Tool) (*step, stepState) {
 	var without *step
 	for _, waiting := range []bool{true, false} {
-		if !waiting && len(w.elsewhere()) > 0 {
-			break // a colleague comes first
+		if !waiting && (without != nil || len(w.elsewhere()) > 0) {
+			break // what these wait for may not be passed over
 		}
 		for _, s := range w.todo {
 			if w.settled[s.ID] || waiting && !w.ready(s) {
 				continue
 			}
-			if !slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == s.Tool }) {
+			if !offered(tools, s.Tool) {
 				if without == nil {
 					without = s
 				}
@@ -228,6 +230,10 @@ func (w *work) next(d dice, skip Rate, tools []model.Tool) (*step, stepState) {
 		return without, stepNoTool
 	}
 	return nil, stepNone
+}
+
+func offered(tools []model.Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == name })
 }
 
 // ready reports that nothing asked for must be done before the step.
