@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -126,41 +125,40 @@ func firstObject(data []byte) (array bool, fields map[string]json.RawMessage, er
 	if first == '[' {
 		array = true
 		if _, err := dec.Token(); err != nil {
-			return true, nil, jsonError(dec, data, err)
+			return true, nil, jsonError(data, err)
 		}
 		if !dec.More() {
 			if _, err := dec.Token(); err != nil {
-				return true, nil, jsonError(dec, data, err)
+				return true, nil, jsonError(data, err)
 			}
 			return true, nil, errors.New("no records: an empty array")
 		}
 	}
 	var raw json.RawMessage
 	if err := dec.Decode(&raw); err != nil {
-		return array, nil, jsonError(dec, data, err)
+		return array, nil, jsonError(data, err)
 	}
 	if raw[0] != '{' {
 		return array, nil, nil
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return array, nil, jsonError(dec, data, err)
+		return array, nil, jsonError(data, err)
 	}
 	return array, fields, nil
 }
 
 // jsonError says where JSON breaks off or is wrong, as a byte offset from 0.
-func jsonError(dec *json.Decoder, data []byte, err error) error {
+// The whole document is checked again, because a decoder that has handed out
+// tokens no longer counts from the start.
+func jsonError(data []byte, err error) error {
 	var se *json.SyntaxError
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("truncated JSON: ends at byte offset %d inside a value", len(data))
-	case errors.As(err, &se) && strings.Contains(se.Error(), "unexpected end"):
-		return fmt.Errorf("truncated JSON: ends at byte offset %d inside a value", len(data))
-	case errors.As(err, &se):
-		return fmt.Errorf("invalid JSON at byte offset %d: %w", max(se.Offset-1, 0), err)
-	default:
-		return fmt.Errorf("invalid JSON near byte offset %d: %w", dec.InputOffset(), err)
+	if errors.As(json.Unmarshal(data, new(json.RawMessage)), &se) {
+		if se.Offset >= int64(len(data)) && strings.Contains(se.Error(), "unexpected end") {
+			return fmt.Errorf("truncated JSON: ends at byte offset %d inside a value", len(data))
+		}
+		return fmt.Errorf("invalid JSON at byte offset %d: %w", max(se.Offset-1, 0), se)
 	}
+	return fmt.Errorf("invalid JSON: %w", err)
 }
 
 // eachRecord calls f with every element of the JSON array that data holds,
@@ -169,7 +167,7 @@ func eachRecord(data []byte, f func(n int, raw json.RawMessage) error) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	tok, err := dec.Token()
 	if err != nil {
-		return jsonError(dec, data, err)
+		return jsonError(data, err)
 	}
 	if tok != json.Delim('[') {
 		return errors.New("want a JSON array of records")
@@ -177,17 +175,18 @@ func eachRecord(data []byte, f func(n int, raw json.RawMessage) error) error {
 	for n := 1; dec.More(); n++ {
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return jsonError(dec, data, err)
+			return jsonError(data, err)
 		}
 		if err := f(n, raw); err != nil {
 			return fmt.Errorf("record %d: %w", n, err)
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return jsonError(dec, data, err)
+		return jsonError(data, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("data after the end of the array, before byte offset %d", dec.InputOffset())
+	end := dec.InputOffset()
+	if rest := bytes.TrimLeft(data[end:], " \t\r\n"); len(rest) > 0 {
+		return fmt.Errorf("data after the end of the array, at byte offset %d", len(data)-len(rest))
 	}
 	return nil
 }
