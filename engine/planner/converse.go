@@ -1,0 +1,116 @@
+package planner
+
+import (
+	"slices"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/session"
+)
+
+// talkTo is the conversation of a participant, made at first use. It lives as
+// long as the room.
+func (m *Machine) talkTo(id string) *talk {
+	for _, k := range m.st.Talks {
+		if k.Participant == id {
+			return k
+		}
+	}
+	a := m.spec.agent(id)
+	others := slices.DeleteFunc(slices.Clone(m.spec.Agents), func(p engine.Participant) bool { return p.ID == id })
+	k := &talk{Participant: id, Session: session.New(session.Config{
+		Agent: id, Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: "talk:" + id, Task: "talk:" + id,
+		System: session.SystemPrompt(session.SystemData{
+			ID: id, Description: a.Description, Owner: m.spec.Owner, Goal: m.spec.Goal,
+			Criteria: m.spec.Criteria, Tools: a.Tools, Colleagues: others,
+		}),
+		Tools: slices.Clone(a.Tools),
+	})}
+	m.st.Talks = append(m.st.Talks, k)
+	return k
+}
+
+// startTalks starts waiting conversations within the room's concurrency.
+func (m *Machine) startTalks(t *turn) error {
+	for _, k := range m.st.Talks {
+		if k.Session.Ready() && m.st.atWork() < m.spec.Parallel {
+			t.add(k.Session.Step()...)
+		}
+	}
+	return nil
+}
+
+// onTalk folds an outcome of a conversation. Its end is said to the owner; a
+// reference in it starts the participant it names (DESIGN §5). Done, or an
+// answer that hands nothing over, is a claim only while no objective is open.
+func (m *Machine) onTalk(t *turn, k *talk) error {
+	cmds, end, err := k.Session.Handle(t.ev)
+	if err != nil {
+		return err
+	}
+	t.add(cmds...)
+	if end == nil {
+		return nil
+	}
+	m.say(t, k.Participant, end.Status, end.Text, "talk", t.ev.ID)
+	if end.Artifact != nil {
+		if err := m.publish(t, k.Participant, "", *end.Artifact); err != nil {
+			return err
+		}
+	}
+	refusal, err := t.refusal()
+	if err != nil {
+		return err
+	}
+	if refusal != nil && refusal.Code != engine.CodeForbidden {
+		return m.block(t, "conversation with "+k.Participant)
+	}
+	if end.Status == engine.StatusBlocked {
+		if m.st.open() == nil && m.st.Halt == "" {
+			m.st.Halt = engine.EndGaveUp
+		}
+		return nil
+	}
+	handed, err := m.handOver(t, k.Participant, end.Text)
+	if err != nil {
+		return err
+	}
+	if o := m.st.open(); o != nil {
+		if o.Plan.BoundObjectiveRevision < o.ObjectiveRevision && !m.st.ownerWaits() {
+			// A correction that named its participants bypassed the reasoner;
+			// the plan still has to follow it (R66).
+			return m.needReplan(t, "message")
+		}
+		return nil
+	}
+	claims := end.Status == engine.StatusDone || end.Status == engine.StatusAnswer
+	if claims && !handed && !m.talking() {
+		m.claim(t, k.Participant, end.Text)
+	}
+	return nil
+}
+
+// talking reports a conversation at work or about to start.
+func (m *Machine) talking() bool {
+	return slices.ContainsFunc(m.st.Talks, func(k *talk) bool { return !k.Session.Idle() || k.Session.Ready() })
+}
+
+// handOver starts the participants that a closing text references, within the
+// bound of one owner message.
+func (m *Machine) handOver(t *turn, from, text string) (bool, error) {
+	handed := false
+	for _, id := range m.aliases.Explicit(text, m.eligibleAgents(t)) {
+		if id == from {
+			continue
+		}
+		if m.st.Handovers >= MaxHandovers {
+			return handed, t.note(NoteRejected, map[string]any{"from": from, "to": id, "code": engine.CodeLimitReached, "why": "too many hand-overs after one owner message"})
+		}
+		m.st.Handovers++
+		m.talkTo(id).Session.Say(from, engine.Plain(text))
+		handed = true
+		if err := t.note(NoteRoute, map[string]any{"message": t.ev.ID, "basis": "explicit_reference", "participants": []string{id}}); err != nil {
+			return handed, err
+		}
+	}
+	return handed, nil
+}

@@ -1,0 +1,129 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/session"
+)
+
+// onMessage takes one persisted message: the author is who the runtime
+// resolved, whatever the text says (R13, R19).
+func (m *Machine) onMessage(t *turn) error {
+	msg := t.ev.Message
+	if msg == nil {
+		return fmt.Errorf("kind %s has no message", t.ev.Kind)
+	}
+	if !msg.Text.Loaded() {
+		return fmt.Errorf("the text of message %s is not loaded", msg.ID)
+	}
+	st := &m.st
+	owner := m.authority.IsOwner(msg.From)
+	if !owner && (m.spec.agent(msg.From) == nil || !t.eligible(msg.From)) {
+		return t.note(NoteRejected, map[string]any{"event": t.ev.ID, "from": msg.From, "code": engine.CodeForbidden, "why": "the author is not authorized now"})
+	}
+	st.Blocked, st.Halt, st.Ended, st.Handovers = "", "", false, 0
+	st.Messages = append(st.Messages, heard{ID: msg.ID, Type: msg.Type, From: msg.From, Text: msg.Text})
+	if n := len(st.Messages); n > maxShownMessages {
+		st.Messages = append([]heard(nil), st.Messages[n-maxShownMessages:]...)
+	}
+	if m.authority.Reopens(*msg) && st.Claim != "" {
+		t.add(engine.Command{Kind: engine.CmdWithdraw, Claim: &engine.Claim{By: st.Claim, Text: msg.Text}})
+		st.Claim = ""
+	}
+	if m.authority.IsCorrection(*msg) {
+		if err := m.correct(t); err != nil {
+			return err
+		}
+	}
+	st.Seq++
+	if refs := m.aliases.Explicit(msg.Text.S, m.eligibleAgents(t)); len(refs) > 0 {
+		// Explicit references bypass the reasoner (R15).
+		if err := t.note(NoteRoute, map[string]any{"message": msg.ID, "basis": "explicit_reference", "participants": refs}); err != nil {
+			return err
+		}
+		from := msg.From
+		if owner {
+			from = session.FromOwner(msg.From)
+		}
+		for _, id := range refs {
+			m.talkTo(id).Session.SayFor(from, msg.Text, msg.ID)
+		}
+		return nil
+	}
+	origin := OriginParticipant
+	if owner {
+		origin = OriginOwner
+	}
+	st.Inbox = append(st.Inbox, entry{Event: t.ev.ID, Seq: st.Seq, Origin: origin, Reason: "message", Status: EntryPending})
+	return nil
+}
+
+// correct draws the consequences of an owner correction before anybody reads
+// it: revisions move, bounded counters start again (R6, R35, R54, A8).
+func (m *Machine) correct(t *turn) error {
+	m.st.Revision++
+	o := m.st.open()
+	if o == nil {
+		return nil
+	}
+	o.ObjectiveRevision = m.st.Revision
+	o.Corrections++
+	o.BarrenReplans = 0
+	o.FailedReports, o.FailedOutputs = nil, nil
+	if err := t.note(NoteCorrection, map[string]any{"objective": o.ID, "event": t.ev.ID, "objective_revision": o.ObjectiveRevision, "corrections": o.Corrections}); err != nil {
+		return err
+	}
+	if o.Status.stopped() {
+		return m.move(t, TriggerOwnerCorrected, t.ev.ID)
+	}
+	return nil
+}
+
+func (m *Machine) eligibleAgents(t *turn) []string {
+	ids := make([]string, 0, len(m.spec.Agents))
+	for _, a := range m.spec.Agents {
+		if t.eligible(a.ID) {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+// needReplan raises the need of a successor plan (R66) as an internal inbox
+// entry. One need at a time: further causes join it, and its interpretation
+// sees them all.
+func (m *Machine) needReplan(t *turn, reason string) error {
+	o := m.st.Objective
+	if m.st.interpretable(OriginInternal) {
+		return nil
+	}
+	o.Replans++
+	m.st.Seq++
+	id := fmt.Sprintf("replan:%s:%d", o.ID, o.Replans)
+	m.st.Inbox = append(m.st.Inbox, entry{Event: id, Seq: m.st.Seq, Origin: OriginInternal, Reason: reason, Status: EntryPending})
+	return t.note(NoteReplan, map[string]any{"objective": o.ID, "reason": reason, "event": id, "barren_replans": o.BarrenReplans})
+}
+
+// replanBarred reports that the barren counter is at its limit; the objective
+// then needs attention, before any reasoner call or reservation (R35).
+func (m *Machine) replanBarred(t *turn) (bool, error) {
+	o := m.st.Objective
+	if o.BarrenReplans < MaxBarrenReplans {
+		return false, nil
+	}
+	if err := m.move(t, TriggerBarren, t.ev.ID); err != nil {
+		return true, err
+	}
+	m.dropNeeds()
+	o.Says++
+	m.notify(t, fmt.Sprintf("%d plans in a row brought no new result, so I have stopped planning. Please look at it.", MaxBarrenReplans), o.ID, "barren", itoa(o.Says))
+	return true, nil
+}
+
+// dropNeeds consumes the internal entries: their need is met, or has become
+// the owner's.
+func (m *Machine) dropNeeds() {
+	m.st.Inbox = slices.DeleteFunc(m.st.Inbox, func(e entry) bool { return e.Origin == OriginInternal })
+}
