@@ -71,6 +71,7 @@ func exitCode(err error) int {
 		{store.ErrLeaseLost, exitRefused},
 		{store.ErrExhausted, exitLimit},
 		{store.ErrHalted, exitLimit},
+		{store.ErrReadOnly, exitRefused},
 		{store.ErrBelowSpent, exitUsage},
 		{store.ErrNotFound, exitUsage},
 		{fs.ErrNotExist, exitUsage},

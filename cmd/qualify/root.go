@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/agentrooms/qualify/engine/store"
 )
 
 // modulePath is the path of this module as in go.mod.
@@ -24,11 +27,16 @@ type app struct {
 	out      *bufio.Writer // data; flushed by run, and by commands that report while they work
 	err      io.Writer     // talk and progress
 	storeURL string
+	durable  bool
+	rebuild  rebuilder
+	open     func(ctx context.Context, path string, access storeAccess) (store.Store, error)
 	started  bool // flags and arguments were accepted: errors from here on are the command's
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	return &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
+	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
+	a.open = a.openSQLite
+	return a
 }
 
 // execute parses args and runs the command they name. Whatever fails before
@@ -47,6 +55,8 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // root builds the command tree.
 func (a *app) root() *cobra.Command {
 	root := a.group("qualify", "Replay one corpus through three coordination modes and score the traces",
+		a.budgetCmd(),
+		a.traceCmd(),
 		a.versionCmd(),
 	)
 	root.Long = root.Short + `.
@@ -62,11 +72,8 @@ protection, 6 stopped by a limit, 130 interrupted.`
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCmd())
 	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
-	store := os.Getenv("QUALIFY_STORE")
-	if store == "" {
-		store = defaultStore
-	}
-	root.PersistentFlags().StringVar(&a.storeURL, "store", store, "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
+	root.PersistentFlags().StringVar(&a.storeURL, "store", cmp.Or(os.Getenv("QUALIFY_STORE"), defaultStore), "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
+	root.PersistentFlags().BoolVar(&a.durable, "durable", false, "flush every commit to disk, for simulated funds too")
 	return root
 }
 
@@ -113,22 +120,30 @@ func flagError(c *cobra.Command, err error) error {
 
 func seeHelp(c *cobra.Command) string { return " (see " + c.CommandPath() + " --help)" }
 
-// nearestFlag is the flag of c within two edits of name, or of which name is
-// the beginning; "" when there is none.
+// nearestFlag is the flag of c nearest to name, "" when none is near.
 func nearestFlag(c *cobra.Command, name string) string {
-	best, bestDist := "", 3
+	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
+		if !f.Hidden {
+			names = append(names, f.Name)
 		}
-		d := editDistance(name, f.Name)
-		if len(name) > 1 && strings.HasPrefix(f.Name, name) {
+	})
+	return nearest(name, names)
+}
+
+// nearest is the candidate within two edits of word, or that word begins; ""
+// when there is none.
+func nearest(word string, candidates []string) string {
+	best, bestDist := "", 3
+	for _, c := range candidates {
+		d := editDistance(word, c)
+		if len(word) > 1 && strings.HasPrefix(c, word) {
 			d = min(d, 1)
 		}
 		if d < bestDist {
-			best, bestDist = f.Name, d
+			best, bestDist = c, d
 		}
-	})
+	}
 	return best
 }
 

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/sqlite"
+)
+
+// storeAccess says what a command may do to find its store.
+type storeAccess int
+
+const (
+	existing storeAccess = iota // read only; the store must be there
+	creating                    // made, or migrated after a backup, if need be
+)
+
+// storeURL is a parsed --store.
+type storeURL struct {
+	path string // of the SQLite file
+}
+
+// parseStoreURL reads sqlite:PATH. Other schemes are refused with exit 3.
+func parseStoreURL(s string) (storeURL, error) {
+	scheme, rest, ok := strings.Cut(s, ":")
+	switch {
+	case ok && scheme == "sqlite" && rest != "":
+		return storeURL{path: rest}, nil
+	case ok && scheme == "sqlite":
+		return storeURL{}, usagef("--store %q: no path; write sqlite:PATH", s)
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
+		return storeURL{}, usagef("--store postgres://…: this version has no PostgreSQL store; use sqlite:PATH")
+	default:
+		return storeURL{}, usagef("--store %q: unknown form; write sqlite:PATH", s)
+	}
+}
+
+// openStore opens the store that --store names. Close it when done.
+func (a *app) openStore(ctx context.Context, access storeAccess) (store.Store, error) {
+	u, err := parseStoreURL(a.storeURL)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.open(ctx, u.path, access)
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, store.ErrSchemaNewer):
+		return nil, fmt.Errorf("%w; use that version of qualify, or another store", err)
+	case errors.Is(err, store.ErrSchemaOlder):
+		return nil, fmt.Errorf("%w; qualify run migrates it, after a backup", err)
+	case errors.Is(err, store.ErrNotFound):
+		return nil, usagef("%w; qualify run makes a store, or name another with --store", err)
+	case errors.Is(err, store.ErrCorrupt):
+		return nil, usagef("%w; name another with --store", err)
+	}
+	return nil, err
+}
+
+// openSQLite opens, or makes, a SQLite store.
+func (a *app) openSQLite(ctx context.Context, path string, access storeAccess) (store.Store, error) {
+	s, err := sqlite.Open(ctx, path, sqlite.Options{
+		ReadOnly: access == existing, Create: access == creating, Migrate: access == creating, Durable: a.durable,
+	})
+	if err != nil {
+		return nil, err // a nil *sqlite.Store must not become a store.Store
+	}
+	return s, nil
+}
+
+// withStore runs f with the store of --store, which must exist, and closes it.
+func (a *app) withStore(ctx context.Context, f func(store.Store) error) error {
+	s, err := a.openStore(ctx, existing)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// findCampaign finds a campaign by id, or the newest of a name. "" is the
+// newest of all.
+func findCampaign(ctx context.Context, s store.Records, which string) (store.Campaign, error) {
+	if strings.HasPrefix(which, "c_") {
+		c, err := s.Campaign(ctx, which)
+		if err == nil || !errors.Is(err, store.ErrNotFound) {
+			return c, err
+		}
+	}
+	all, err := s.Campaigns(ctx, "")
+	if err != nil {
+		return store.Campaign{}, err
+	}
+	var names []string
+	for i := len(all) - 1; i >= 0; i-- {
+		if which == "" || all[i].Name == which {
+			return all[i], nil
+		}
+		names = append(names, all[i].Name)
+	}
+	if which == "" {
+		return store.Campaign{}, usagef("the store holds no campaign yet; qualify run starts one")
+	}
+	hint := ""
+	if near := nearest(which, names); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return store.Campaign{}, usagef("the store holds no campaign %q%s", which, hint)
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/trace"
+)
+
+// verified is the result of one trace.
+type verified struct {
+	Name    string `json:"name"` // file, or trial key
+	Key     string `json:"key,omitempty"`
+	OK      bool   `json:"ok"`
+	Records int    `json:"records,omitempty"`
+	Rows    int64  `json:"rows,omitempty"` // revisions of the room, with --store
+	Digest  string `json:"digest,omitempty"`
+	Fault   string `json:"fault,omitempty"`
+}
+
+func (a *app) traceVerifyCmd() *cobra.Command {
+	var campaign string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify FILE... | verify [--campaign NAME]",
+		Short: "Verify traces: every bit of a file, or a campaign in the store down to its rows",
+		Long: `Verify traces. Files: every line must be the canonical encoding of its record
+and every digest must match, so any changed bit is found. Without files, the
+campaign's traces in the store are verified in the same way, compared with
+their trial records, and every revision of every room is rebuilt from its rows
+and its state digest compared. Exit 1 when anything is wrong.`,
+		RunE: func(c *cobra.Command, files []string) error {
+			var results []verified
+			var err error
+			switch {
+			case len(files) > 0 && c.Flags().Changed("store"):
+				return usagef("%s: give files or --store, not both", c.CommandPath())
+			case len(files) > 0:
+				results, err = verifyFiles(files)
+			default:
+				err = a.withTrials(c.Context(), campaign, func(s store.Store, camp store.Campaign, trials []store.Trial) error {
+					results, err = a.verifyStored(c.Context(), s, camp, trials)
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			return a.printVerified(results, asJSON)
+		},
+	}
+	c.Flags().StringVar(&campaign, "campaign", "", "campaign `NAME` or id in the store (the newest)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// verifyFile verifies one file. What is wrong with it is an *exitError of
+// input.
+func verifyFile(path string) (trace.Info, error) {
+	f, err := openInput(path)
+	if err != nil {
+		return trace.Info{}, err
+	}
+	info, err := trace.Verify(f)
+	if err != nil {
+		err = usagef("%s: %w", path, err)
+	}
+	return info, errors.Join(err, f.Close())
+}
+
+// verifyFiles verifies files; a file that cannot be read at all is an error,
+// a trace that is wrong is a result.
+func verifyFiles(paths []string) ([]verified, error) {
+	var out []verified
+	for _, path := range paths {
+		info, err := verifyFile(path)
+		var line *trace.LineError
+		switch {
+		case errors.As(err, &line):
+			out = append(out, verified{Name: path, Fault: line.Error()})
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, verified{Name: path, Key: keyOf(info.Header), OK: true, Records: info.Records, Digest: info.Digest})
+		}
+	}
+	return out, nil
+}
+
+// rebuilder prepares the rebuilding of a campaign's rooms: the function it
+// returns folds a trial's events through a fresh machine, world and owner and
+// compares the state digest of every revision, and names the first that
+// differs.
+type rebuilder func(ctx context.Context, s store.Store, camp store.Campaign) (func(context.Context, store.Trial) error, error)
+
+// verifyStored verifies the traces of a campaign and the rows behind them.
+func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campaign, trials []store.Trial) ([]verified, error) {
+	rebuild := func(context.Context, store.Trial) error { return nil }
+	if a.rebuild != nil {
+		var err error
+		if rebuild, err = a.rebuild(ctx, s, camp); err != nil {
+			return nil, err
+		}
+	}
+	out := []verified{}
+	for i := range trials {
+		t := &trials[i]
+		if !t.Terminal() || t.TraceDigest == "" {
+			continue // still to run, or never run: there is no trace
+		}
+		v := verified{Name: t.Key, Key: t.Key, Digest: t.TraceDigest}
+		info, err := checkStoredTrace(ctx, s, camp, t)
+		if err == nil {
+			v.Records = info.Records
+			v.Rows, err = checkRows(ctx, s, t.Room, info.RoomDigest)
+		}
+		if err == nil {
+			err = rebuild(ctx, *t)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			v.Fault = err.Error()
+		}
+		v.OK = err == nil
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// checkRows walks the chain of a room's rows: revisions without a gap, every
+// digest right, the last row the room's head and the one the trace names. It
+// returns how many rows there are.
+func checkRows(ctx context.Context, s store.Store, room, headDigest string) (int64, error) {
+	rows, err := s.Rows(ctx, room, -1, 0)
+	if err != nil {
+		return 0, fmt.Errorf("rows of room %s: %w", room, err)
+	}
+	prev := ""
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case r.Rev != int64(i):
+			return 0, fmt.Errorf("room %s: revision %d stands where %d should", room, r.Rev, i)
+		case r.Prev != prev:
+			return 0, fmt.Errorf("room %s revision %d: broken chain", room, r.Rev)
+		case engine.Digest(r.Commands) != r.CommandsDigest:
+			return 0, fmt.Errorf("room %s revision %d: the commands do not match their digest", room, r.Rev)
+		case store.RowDigest(*r) != r.Digest:
+			return 0, fmt.Errorf("room %s revision %d: the row does not match its digest", room, r.Rev)
+		}
+		prev = r.Digest
+	}
+	if prev != headDigest {
+		return 0, fmt.Errorf("room %s: the trace was exported from another head", room)
+	}
+	return int64(len(rows)), nil
+}
+
+// checkStoredTrace verifies one stored trace and that it is the one its trial
+// record and room name.
+func checkStoredTrace(ctx context.Context, s store.Store, camp store.Campaign, t *store.Trial) (trace.Info, error) {
+	digest, content, err := s.Trace(ctx, camp.ID, t.Key)
+	if err != nil {
+		return trace.Info{}, fmt.Errorf("trace of %s: %w", t.Key, err)
+	}
+	info, err := trace.Verify(bytes.NewReader(content))
+	switch {
+	case err != nil:
+		return info, err
+	case info.Digest != digest || digest != t.TraceDigest:
+		return info, fmt.Errorf("the trace's digest is not the one in the trial record")
+	case keyOf(info.Header) != t.Key:
+		return info, fmt.Errorf("the trace is of trial %s", keyOf(info.Header))
+	case info.Header.Campaign != camp.PlanDigest:
+		return info, fmt.Errorf("the trace is of another plan")
+	case info.Termination != t.Termination:
+		return info, fmt.Errorf("the trace ends with %s, the trial record with %s", info.Termination, t.Termination)
+	}
+	return info, nil
+}
+
+func (a *app) printVerified(results []verified, asJSON bool) error {
+	var bad int
+	var set []trace.SetEntry
+	for _, v := range results {
+		if v.OK {
+			set = append(set, trace.SetEntry{Key: v.Key, Digest: v.Digest})
+		} else {
+			bad++
+		}
+	}
+	setDigest := ""
+	if bad == 0 && len(set) > 0 {
+		// Files may name one trial twice: each is sound, but they are no set.
+		if d, err := trace.SetDigest(set); err == nil {
+			setDigest = d
+		}
+	}
+	if asJSON {
+		err := a.printJSON(struct {
+			Schema schemaRef  `json:"schema"`
+			OK     bool       `json:"ok"`
+			Set    string     `json:"trace_set_digest,omitempty"`
+			Traces []verified `json:"traces"`
+		}{schemaRef{"qualify.verify", 1}, bad == 0, setDigest, results})
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, v := range results {
+			switch {
+			case !v.OK:
+				a.printf("FAIL  %s: %s\n", oneLine(v.Name), oneLine(v.Fault))
+			case v.Rows > 0:
+				a.printf("ok    %s  %d records, %d revisions, %s\n", oneLine(v.Name), v.Records, v.Rows, v.Digest)
+			default:
+				a.printf("ok    %s  %d records, %s\n", oneLine(v.Name), v.Records, v.Digest)
+			}
+		}
+		a.printf("%d traces, %d wrong\n", len(results), bad)
+		if setDigest != "" {
+			a.printf("trace set %s\n", setDigest)
+		}
+	}
+	if bad > 0 {
+		return verdict(exitFail)
+	}
+	return nil
+}
