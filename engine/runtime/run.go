@@ -1,0 +1,390 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// maxConflicts is how often in a row a lost compare-and-set is retried (R71).
+const maxConflicts = 10
+
+// Run creates the room, or resumes it where it stands, runs it to rest and
+// closes it. A room that is closed already is left alone and its result
+// returned. One process at a time may run a room; leases see to that.
+//
+// Errors: ctx's error when it ends (no further call is made, calls in flight
+// are waited for and their receipts stored, the room can be resumed);
+// store.ErrConflict after ten lost compare-and-sets in a row, receipts kept
+// (R71); store.ErrReceiptMismatch and store.ErrAlreadyDispatched when another
+// process runs the room; code VERSION_MISMATCH when the room's machine is
+// another one; code CONFLICT when its rows do not fold to what they state;
+// errors of the store and of look-ups. A fault of machine, world or owner is
+// no error but termination harness_error.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return Result{}, err
+	}
+	defer cfg.Gauge.trial()()
+	lost := 0
+	for {
+		r, err := open(ctx, cfg)
+		if err != nil {
+			return Result{}, fmt.Errorf("room %s: %w", cfg.Room, err)
+		}
+		res, err := r.run(ctx)
+		if err == nil {
+			return res, nil
+		}
+		var drop *dropError
+		if !errors.Is(err, store.ErrConflict) || errors.As(err, &drop) {
+			return Result{}, fmt.Errorf("room %s: %w", cfg.Room, err)
+		}
+		if r.committed {
+			lost = 0
+		}
+		if lost++; lost >= maxConflicts {
+			return Result{}, fmt.Errorf("room %s: %d lost compare-and-sets in a row: %w", cfg.Room, lost, err)
+		}
+	}
+}
+
+// run is one room in this process, from a load to its close or to the first
+// error.
+type run struct {
+	cfg Config
+	*state
+	head      store.Head
+	committed bool // a row was committed since the load
+	queue     []*operation
+	pending   []*operation // returned, receipt not stored
+	results   chan callResult
+	inFlight  int
+	watch     stopwatch
+}
+
+// open loads or creates the room and rebuilds its state.
+func open(ctx context.Context, cfg Config) (*run, error) {
+	r := &run{cfg: cfg, results: make(chan callResult)}
+	l, err := cfg.Store.Load(ctx, cfg.Room)
+	if errors.Is(err, store.ErrNotFound) {
+		if err := create(ctx, cfg); err != nil {
+			return nil, err
+		}
+		l, err = cfg.Store.Load(ctx, cfg.Room)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	r.head = l.Head
+	if l.Head.Funds != cfg.Funds {
+		return nil, fmt.Errorf("the room holds %s funds, not %s", l.Head.Funds, cfg.Funds)
+	}
+	if l.Head.Closed {
+		return r, nil
+	}
+	built, err := rebuild(ctx, cfg.Folds, cfg.Store, l, nil)
+	if err != nil {
+		return nil, err
+	}
+	if built.version != l.Head.Machine {
+		return nil, engine.Errorf(engine.CodeVersionMismatch, "the room was made for machine %s, this is %s", l.Head.Machine, built.version)
+	}
+	r.state = built.state
+	for _, o := range r.order {
+		if o.phase == waiting || o.phase == marked {
+			r.queue = append(r.queue, o)
+		}
+	}
+	return r, nil
+}
+
+func create(ctx context.Context, cfg Config) error {
+	m, err := cfg.Machine()
+	if err != nil {
+		return fmt.Errorf("make machine: %w", err)
+	}
+	err = cfg.Store.CreateRoom(ctx, store.NewRoom{
+		Room: cfg.Room, Salt: cfg.Salt, Money: engine.Money{Limit: cfg.Limits.BudgetMicros},
+		Funds: cfg.Funds, Machine: m.Version(), Allotment: cfg.Allotment,
+	})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("create: %w", err)
+	}
+	return nil
+}
+
+func (r *run) run(ctx context.Context) (Result, error) {
+	if err := r.deliverOutbox(ctx); err != nil {
+		return Result{}, err
+	}
+	if r.head.Closed {
+		return closedResult(r.head), nil
+	}
+	r.watch = startWatch(r.now)
+	word, err := r.loop(ctx)
+	var drop *dropError
+	var fault *faultError
+	switch {
+	case err == nil:
+		return r.close(ctx, word, "")
+	case errors.As(err, &drop):
+		for ; r.inFlight > 0; r.inFlight-- {
+			<-r.results
+		}
+		return Result{}, err
+	case errors.As(err, &fault):
+		return r.close(ctx, HarnessError, oneLine(fault.Error()))
+	default:
+		return Result{}, r.suspend(ctx, err)
+	}
+}
+
+// loop delivers events until nothing is left to come, and returns the
+// termination word.
+func (r *run) loop(ctx context.Context) (string, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if err := r.dispatch(ctx); err != nil {
+			return "", err
+		}
+		d, ok, err := r.next(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case !ok:
+			return r.termination(), nil
+		case r.late(d.atUS):
+			return TimeLimit, nil
+		case r.rev+1 >= int64(r.cfg.Limits.Revisions):
+			return "", faultf("the room does not come to rest: %d revisions", r.rev+1)
+		}
+		if err := r.deliver(ctx, d); err != nil {
+			return "", err
+		}
+	}
+}
+
+func (r *run) limitUS() int64 { return int64(r.cfg.Limits.Minutes) * 60_000_000 }
+
+func (r *run) late(atUS int64) bool { return r.cfg.Limits.Minutes > 0 && atUS > r.limitUS() }
+
+// suspend waits for the calls in flight and stores every receipt, so that
+// nothing that was paid for is lost. It returns cause, joined with what failed
+// on the way.
+func (r *run) suspend(ctx context.Context, cause error) error {
+	ctx, cancel := finishing(ctx)
+	defer cancel()
+	for _, res := range r.gather() {
+		if err := r.settleCall(res); err != nil {
+			cause = errors.Join(cause, err)
+		}
+	}
+	if err := r.storeReceipts(ctx); err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// delivery is an event that can be delivered.
+type delivery struct {
+	atUS  int64
+	class int
+	id    string
+	make  func() engine.Event
+}
+
+// Classes order deliveries of equal times.
+const (
+	classTimer = iota
+	classOwner
+	classOperation
+)
+
+// earliest is the first of the events at hand, in the documented order.
+func (r *run) earliest() (delivery, bool) {
+	var best delivery
+	found := false
+	offer := func(d delivery) {
+		d.atUS = max(d.atUS, r.now)
+		if !found || cmp.Or(cmp.Compare(d.atUS, best.atUS), cmp.Compare(d.class, best.class), cmp.Compare(d.id, best.id)) < 0 {
+			best, found = d, true
+		}
+	}
+	if r.rev < 0 {
+		return delivery{id: "start", make: func() engine.Event { return engine.Event{ID: "start", Kind: engine.EvStarted} }}, true
+	}
+	for id, t := range r.timers {
+		offer(delivery{t.atUS, classTimer, id, func() engine.Event {
+			return engine.Event{ID: fmt.Sprintf("timer/%s/%d", id, t.rev), Kind: engine.EvTimer, Timer: id}
+		}})
+	}
+	if say, ok := r.say(); ok {
+		offer(delivery{say.AtUS, classOwner, say.EventID, func() engine.Event {
+			m := say.Message
+			return engine.Event{ID: say.EventID, Kind: engine.EvOwnerMessage, Message: &m}
+		}})
+	}
+	for _, o := range r.open {
+		if o.phase != returned {
+			continue
+		}
+		offer(delivery{o.finishUS(), classOperation, o.id, func() engine.Event {
+			ev := o.body.event()
+			key := o.call.Key
+			ev.ID, ev.Op, ev.Key = eventOfOp(o.id), o.id, &key
+			return ev
+		}})
+	}
+	return best, found
+}
+
+// next waits for the next event: under virtual time until nothing is in
+// flight, under wall time until it is due. False means that nothing is to
+// come.
+func (r *run) next(ctx context.Context) (delivery, bool, error) {
+	if r.cfg.Clock == Virtual {
+		if err := r.settle(r.gather()); err != nil {
+			return delivery{}, false, err
+		}
+		d, ok := r.earliest()
+		return d, ok, nil
+	}
+	for {
+		d, ok := r.earliest()
+		now := r.watch.us()
+		switch {
+		case ok && d.atUS <= now:
+			return d, true, nil
+		case !ok && r.inFlight == 0:
+			return d, false, nil
+		case r.late(now):
+			return delivery{atUS: now}, true, r.settle(r.gather())
+		}
+		until := int64(-1)
+		if ok {
+			until = d.atUS - now
+		}
+		if left := r.limitUS() - now + 1; r.cfg.Limits.Minutes > 0 && (until < 0 || left < until) {
+			until = left
+		}
+		res, got := wait(ctx, until, r.results)
+		if got {
+			r.inFlight--
+			if err := r.settle([]callResult{res}); err != nil {
+				return delivery{}, false, err
+			}
+		} else if err := ctx.Err(); err != nil {
+			return delivery{}, false, err
+		}
+	}
+}
+
+// deliver folds one event and commits it with every receipt at hand.
+func (r *run) deliver(ctx context.Context, d delivery) error {
+	ev := d.make()
+	ev.AtUS = max(d.atUS, r.now)
+	ev.Money = r.money()
+	if r.cfg.Eligible != nil {
+		eligible := slices.Clone(r.cfg.Eligible())
+		slices.Sort(eligible)
+		ev.Facts = &engine.Facts{Eligible: eligible}
+	}
+	st, err := r.fold(ev)
+	if err != nil {
+		return err
+	}
+	c, err := r.commitOf(st)
+	if err != nil {
+		return err
+	}
+	done, err := r.cfg.Store.Commit(context.WithoutCancel(ctx), c)
+	switch {
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInvalid):
+		return faultf("commit of revision %d: %w", c.Row.Rev, err)
+	case err != nil:
+		return fmt.Errorf("commit of revision %d: %w", c.Row.Rev, err)
+	}
+	r.committed, r.head, r.pending, r.texts.fresh = true, done.Head, nil, nil
+	if len(done.Admissions) != len(st.ops) {
+		return fmt.Errorf("commit of revision %d: %d admissions for %d operations", c.Row.Rev, len(done.Admissions), len(st.ops))
+	}
+	if err := r.adopt(st); err != nil {
+		return err
+	}
+	for i, o := range st.ops {
+		if a := done.Admissions[i]; a.Reserved {
+			r.queue = append(r.queue, o)
+		} else {
+			o.phase, o.body = returned, refusedReservation(o.reserved, a.Code)
+		}
+	}
+	if err := r.cfg.Crash.pass(AfterCommit); err != nil {
+		return err
+	}
+	if len(c.Outbox) > 0 {
+		return r.deliverOutbox(ctx)
+	}
+	return nil
+}
+
+// money is the room's account with every returned call settled.
+func (r *run) money() engine.Money {
+	m := r.head.Money
+	for _, o := range r.pending {
+		m = settled(m, o)
+	}
+	return m
+}
+
+func (r *run) commitOf(st *step) (store.Commit, error) {
+	c := store.Commit{Room: r.cfg.Room, ExpectRev: r.rev, ExpectHead: r.digest, Row: st.row}
+	for _, o := range st.ops {
+		if o.call.Request != nil {
+			if err := r.ask(o); err != nil {
+				return c, err
+			}
+			o.reserved = r.reservation(o)
+		}
+		op := store.Op{
+			ID: o.id, Key: o.call.Key, Rev: o.rev, Ordinal: o.ordinal, Agent: o.call.Agent, Role: o.call.Role, Task: o.call.Task,
+			Request: o.request, RequestDigest: o.digest, ReservedMicros: o.reserved, Status: store.OpReserved,
+		}
+		if o.call.Tool != nil {
+			op.Tool = o.call.Tool.Tool
+		}
+		c.Ops = append(c.Ops, op)
+	}
+	for i := range st.commands {
+		say := st.commands[i].Say
+		if say == nil {
+			continue
+		}
+		b, err := engine.Canonical(say)
+		if err != nil {
+			return c, faultf("message %s: %w", say.ID, err)
+		}
+		c.Outbox = append(c.Outbox, store.OutboxEntry{ID: say.ID, Rev: st.row.Rev, Body: b})
+	}
+	if m := st.event.Message; m != nil {
+		b, err := engine.Canonical(m)
+		if err != nil {
+			return c, faultf("message %s: %w", m.ID, err)
+		}
+		c.Index = append(c.Index, store.IndexEntry{Space: "event", Key: st.event.ID, Value: engine.Digest(b)})
+	}
+	slices.SortFunc(r.pending, byCommit)
+	for _, o := range r.pending {
+		c.Receipts = append(c.Receipts, *o.receipt)
+	}
+	c.Blobs = r.texts.fresh
+	return c, nil
+}
