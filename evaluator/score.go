@@ -16,6 +16,7 @@ import (
 
 // Evidence words of DESIGN §9 as documents carry them.
 const (
+	EvidenceMeasured  = "measured"
 	EvidenceRecorded  = "recorded"
 	EvidenceSimulated = "simulated"
 )
