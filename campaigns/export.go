@@ -14,14 +14,15 @@ import (
 )
 
 // Export writes a closed trial as a trace: a pure function of the store's rows
-// (DESIGN §6). Equal rows give equal bytes.
-func Export(h trace.Header, log *runtime.History) ([]byte, error) {
+// (DESIGN §6). Equal rows give equal bytes. faults names the kinds of the case's
+// faults by id.
+func Export(h trace.Header, log *runtime.History, faults map[string]string) ([]byte, error) {
 	var buf bytes.Buffer
-	w, err := trace.NewWriter(&buf, h)
-	if err != nil {
+	w := trace.NewWriter(&buf)
+	if err := w.Header(h); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	x := exporter{w: w, log: log, artifacts: map[string]trace.Artifact{}}
+	x := exporter{w: w, log: log, faults: faults, ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
 	if err := x.run(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -31,6 +32,8 @@ func Export(h trace.Header, log *runtime.History) ([]byte, error) {
 type exporter struct {
 	w         *trace.Writer
 	log       *runtime.History
+	faults    map[string]string
+	ready     map[int64]int64 // trial time of each revision
 	effects   int // how many effects are written
 	claim     *trace.Claim
 	messages  []trace.Message
@@ -44,6 +47,9 @@ func (x *exporter) run() error {
 	ops := make(map[string]store.Op, len(x.log.Ops))
 	for _, op := range x.log.Ops {
 		ops[op.ID] = op
+	}
+	for _, e := range x.log.Entries {
+		x.ready[e.Rev] = e.Event.AtUS
 	}
 	for _, e := range x.log.Entries {
 		if err := x.effectsBefore(e.Rev, ops); err != nil {
@@ -103,22 +109,24 @@ func (x *exporter) op(op store.Op, atUS int64) error {
 		Cause: op.Key.Cause, Attempt: op.Key.Attempt, Ordinal: op.Key.Ordinal, Tool: op.Tool,
 		Reserved: op.ReservedMicros, Charged: op.ChargedMicros, Request: op.RequestDigest, StartUS: atUS,
 	}
+	if at, ok := x.ready[op.Rev]; ok {
+		r.ReadyUS = &at
+	}
 	switch {
 	case op.Receipt != nil:
 		r.Outcome, r.StartUS, r.AtUS = string(op.Receipt.Outcome), op.Receipt.StartUS, op.Receipt.FinishUS
-		r.Source, r.Fault = op.Receipt.UsageSource, op.Receipt.Fault
-		if op.Receipt.Usage != nil {
-			r.Usage = op.Receipt.Usage
-		}
+		r.Source, r.Usage = op.Receipt.UsageSource, op.Receipt.Usage
+		r.Fault, r.FaultKind = op.Receipt.Fault, x.faults[op.Receipt.Fault]
 	case op.Status == store.OpRefused:
 		r.Outcome = "refused"
 	default:
 		r.Outcome = "unknown"
 	}
-	if op.Reconciled != nil {
+	if rec := op.Reconciled; rec != nil {
 		r.Source = "reconciled"
-		if op.Reconciled.Usage != nil {
-			r.Usage = op.Reconciled.Usage
+		r.Reconciled = &trace.Reconciled{Executed: rec.Executed, Charged: rec.ChargedMicros, Source: rec.UsageSource, Proof: rec.Proof}
+		if rec.Usage != nil {
+			r.Usage = rec.Usage
 		}
 	}
 	if op.Status == store.OpUncertain || op.Status == store.OpDispatched || op.Status == store.OpReserved {
@@ -211,11 +219,12 @@ func (x *exporter) end() error {
 		artifacts = append(artifacts, x.artifacts[name])
 	}
 	h := x.log.Head
-	return x.w.End(trace.End{
+	_, err := x.w.End(trace.End{
 		AtUS: h.ClosedAtUS, Termination: h.Termination, Claim: x.claim, Documents: x.log.Documents,
 		Messages: append([]trace.Message{}, x.messages...), Artifacts: artifacts, RoomDigest: h.Digest,
 		Money: trace.Money{Charged: h.Money.Charged, Held: h.Money.Held, Unknown: h.Money.Unknown},
 	})
+	return err
 }
 
 // inlineJSON is s as JSON when it is a JSON document that has a canonical

@@ -1,6 +1,7 @@
 package campaigns
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (r *Runner) Run(ctx context.Context) (*Outcome, error) {
 	if err := r.ensureCeiling(ctx); err != nil {
 		return nil, err
 	}
-	run := &running{Runner: r, records: map[string]store.Trial{}, digests: map[string]string{}, done: map[string]int{}}
+	run := &running{Runner: r, records: map[string]store.Trial{}, done: map[string]int{}}
 	if err := run.load(ctx); err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ type running struct {
 	*Runner
 	mu      sync.Mutex
 	records map[string]store.Trial // terminal records by key
-	digests map[string]string      // trace digests by key
+	set     []trace.SetEntry       // of the reported trials
 	done    map[string]int         // reported trials by arm
 }
 
@@ -375,7 +376,7 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	if err != nil {
 		return err
 	}
-	info, err := trace.Verify(content)
+	info, err := trace.Verify(bytes.NewReader(content))
 	if err != nil {
 		return fmt.Errorf("trial %s: exported trace: %w", s.Key(), err)
 	}
@@ -406,7 +407,7 @@ func (r *running) report(ctx context.Context, d Done) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.records[d.Seat.Key()] = d.Record
-	r.digests[d.Seat.Key()] = d.Record.TraceDigest
+	r.set = append(r.set, trace.SetEntry{Key: d.Seat.Key(), Digest: d.Record.TraceDigest})
 	r.done[d.Seat.Arm.Name]++
 	if r.OnTrial != nil {
 		if err := r.OnTrial(d); err != nil {
@@ -457,7 +458,11 @@ func (r *running) finish(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allotments: %w", err)
 	}
-	return &Outcome{Ceiling: c, SetDigest: trace.SetDigest(r.digests), Allotments: allotments}, nil
+	digest, err := trace.SetDigest(r.set)
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{Ceiling: c, SetDigest: digest, Allotments: allotments}, nil
 }
 
 // live counts triples under way and lets the head of the queue wait for one to

@@ -123,7 +123,11 @@ func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtim
 	if err != nil {
 		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	b, err := Export(p.Header(s, log.Head.Machine), log)
+	faults := make(map[string]string, len(s.Case.Faults))
+	for _, f := range s.Case.Faults {
+		faults[f.ID] = f.Kind
+	}
+	b, err := Export(p.Header(s, log.Head.Machine), log, faults)
 	if err != nil {
 		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
