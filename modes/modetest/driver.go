@@ -29,6 +29,7 @@ type Driver struct {
 	used       map[engine.OpKey]bool
 	said       map[string]bool
 	versions   map[string]int
+	state      string // snapshot of the living machine
 	claimed    bool
 	n          int
 
@@ -44,6 +45,7 @@ func Start(t TB, mode modes.Mode, spec engine.RoomSpec) *Driver {
 		said: map[string]bool{}, versions: map[string]int{},
 	}
 	d.live, d.twin = d.fresh(), d.fresh()
+	d.state = d.snapshot(d.live)
 	if cmds := d.Send(engine.Event{Kind: engine.EvStarted}); len(cmds) > 0 {
 		t.Fatalf("commands before anybody spoke: %v", Lines(cmds))
 	}
@@ -73,25 +75,21 @@ func (d *Driver) Send(ev engine.Event) []engine.Command {
 	for _, t := range ev.Texts() {
 		d.seal(t)
 	}
-	before := d.snapshot(d.live)
-	restored := d.fresh()
-	if err := restored.Restore(before); err != nil {
-		d.t.Fatalf("restore before %s: %v", ev.ID, err)
-	}
-	if diff := cmp.Diff(string(before), string(d.snapshot(restored))); diff != "" {
-		d.t.Fatalf("snapshot, restore, snapshot (-before +after):\n%s", diff)
-	}
-	cmds := d.handle(d.live, ev)
-	want, state := d.canonical(cmds), string(d.snapshot(d.live))
+	restored := d.reloaded()
+	cmds, want, state := d.handle(d.live, ev)
 	for name, m := range map[string]engine.Machine{"restored": restored, "parallel": d.twin} {
-		other := d.handle(m, ev)
-		if diff := cmp.Diff(want, d.canonical(other)); diff != "" {
+		_, commands, after := d.handle(m, ev)
+		if diff := cmp.Diff(want, commands); diff != "" {
 			d.t.Fatalf("event %s: commands of the %s machine differ:\n%s", ev.ID, name, diff)
 		}
-		if diff := cmp.Diff(state, string(d.snapshot(m))); diff != "" {
+		if diff := cmp.Diff(state, after); diff != "" {
 			d.t.Fatalf("event %s: state of the %s machine differs:\n%s", ev.ID, name, diff)
 		}
 	}
+	if canon, err := engine.CanonicalJSON([]byte(state)); err != nil || string(canon) != state {
+		d.t.Fatalf("event %s: the snapshot is not canonical JSON: %v\n%s", ev.ID, err, state)
+	}
+	d.state = state
 	if ev.Key != nil {
 		d.open = slices.DeleteFunc(d.open, func(c engine.Call) bool { return c.Key == *ev.Key })
 	}
@@ -105,38 +103,49 @@ func (d *Driver) Send(ev engine.Event) []engine.Command {
 // restarted process would.
 func (d *Driver) Reload() {
 	d.t.Helper()
-	m := d.fresh()
-	if err := m.Restore(d.snapshot(d.live)); err != nil {
-		d.t.Fatalf("reload: %v", err)
-	}
-	d.live = m
+	d.live = d.reloaded()
 }
 
-func (d *Driver) handle(m engine.Machine, ev engine.Event) []engine.Command {
+func (d *Driver) reloaded() engine.Machine {
 	d.t.Helper()
-	cmds, err := m.Handle(ev)
+	m := d.fresh()
+	if err := m.Restore([]byte(d.state)); err != nil {
+		d.t.Fatalf("restore: %v", err)
+	}
+	if diff := cmp.Diff(d.state, d.snapshot(m)); diff != "" {
+		d.t.Fatalf("snapshot, restore, snapshot (-before +after):\n%s", diff)
+	}
+	return m
+}
+
+// handle folds an event and seals the commands where they stand, which must
+// not reach into the machine. It returns a copy of them, their canonical form
+// and the snapshot.
+func (d *Driver) handle(m engine.Machine, ev engine.Event) (cmds []engine.Command, canon, state string) {
+	d.t.Helper()
+	got, err := m.Handle(ev)
 	if err != nil {
 		d.t.Fatalf("event %s (%s): %v", ev.ID, ev.Kind, err)
 	}
-	// Texts are sealed where they stand, which must not reach into the machine.
-	before := d.snapshot(m)
-	for i := range cmds {
-		for _, t := range cmds[i].Texts() {
+	state = d.snapshot(m)
+	for i := range got {
+		for _, t := range got[i].Texts() {
 			d.seal(t)
 		}
 	}
-	if diff := cmp.Diff(string(before), string(d.snapshot(m))); diff != "" {
-		d.t.Fatalf("event %s: sealing the commands changes the state:\n%s", ev.ID, diff)
+	if len(got) > 0 {
+		if diff := cmp.Diff(state, d.snapshot(m)); diff != "" {
+			d.t.Fatalf("event %s: sealing the commands changes the state:\n%s", ev.ID, diff)
+		}
 	}
-	raw, err := json.Marshal(cmds)
+	raw, err := json.Marshal(got)
 	if err != nil {
 		d.t.Fatalf("event %s: commands: %v", ev.ID, err)
 	}
-	var out []engine.Command
-	if err := json.Unmarshal(raw, &out); err != nil {
+	if err := json.Unmarshal(raw, &cmds); err != nil {
 		d.t.Fatalf("event %s: commands: %v", ev.ID, err)
 	}
-	return out
+	return cmds, string(raw), state
 }
 
 // check holds one command against what every mode owes, loads its texts and
@@ -206,24 +215,11 @@ func (d *Driver) load(t *engine.Text) {
 	t.S = s
 }
 
-func (d *Driver) canonical(cmds []engine.Command) string {
-	d.t.Helper()
-	b, err := engine.Canonical(cmds)
-	if err != nil {
-		d.t.Fatalf("commands: %v", err)
-	}
-	return string(b)
-}
-
-func (d *Driver) snapshot(m engine.Machine) []byte {
+func (d *Driver) snapshot(m engine.Machine) string {
 	d.t.Helper()
 	b, err := m.Snapshot()
 	if err != nil {
 		d.t.Fatalf("snapshot: %v", err)
 	}
-	canon, err := engine.CanonicalJSON(b)
-	if err != nil || string(canon) != string(b) {
-		d.t.Fatalf("the snapshot is not canonical JSON: %v\n%s", err, b)
-	}
-	return b
+	return string(b)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // maxSteps bounds one random history.
-const maxSteps = 40
+const maxSteps = 30
 
 // Random drives the mode through arbitrary histories: owner messages of every
 // type, replies of every quality, failures, lost replies, tool results,
