@@ -169,8 +169,8 @@ func (p *Provider) walk(w *work, call model.Call) (toolUse, bool) {
 			last = max(last, j)
 		}
 	}
-	for _, s := range w.todo[:max(last, 0)] { // left out on the way: believed done
-		if offered(call.Tools, s.Tool) {
+	for _, s := range w.todo[:max(last, 0)] { // could have been done and was left out: believed done
+		if offered(call.Tools, s.Tool) && w.ready(s) {
 			w.settled.add(s.ID)
 		}
 	}
