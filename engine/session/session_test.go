@@ -191,3 +191,184 @@ func TestSessionRunsToolCallsOneAtATimeInOrder(t *testing.T) {
 		t.Fatal("the turn has ended and nothing is unseen")
 	}
 }
+
+func TestSessionAnswersImpossibleToolCallsWithoutDispatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ call, want engine.ToolCall }{
+		"unknown tool":  {call: tool("fly", `{}`), want: tool("", `Error: you have no tool "fly"`)},
+		"no arguments":  {call: tool("get", ``), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"array":         {call: tool("get", `[1]`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"null":          {call: tool("get", `null`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"cut off":       {call: tool("get", `{"a":`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"two documents": {call: tool("get", `{} {}`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"repeated key":  {call: tool("get", `{"a":1,"a":2}`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+		"huge number":   {call: tool("get", `{"a":1e999}`), want: tool("", `Error: the arguments of get are not one JSON object`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t)
+			d.s.Say("ana", sealed("please"))
+			d.step()
+			c1, _ := d.reply("", c.call, tool("put", "\n"+`{"n": 2.50}`))
+			if c1.Tool == nil || c1.Tool.Tool != "put" || c1.Tool.Args.Blob.Digest != engine.Digest([]byte("\n"+`{"n": 2.50}`)) {
+				t.Fatalf("the good call does not go out as written: %+v", c1)
+			}
+			next, _ := d.result(engine.EvToolOK, "ok")
+			got := next.Request.Messages[2]
+			if got.ToolCallID != "call_1" || !strings.HasPrefix(got.Text.S, c.want.Args.S) {
+				t.Fatalf("answer %+v, want %q", got, c.want.Args.S)
+			}
+			_, turn := d.reply(`{"status":"done","text":"x"}`)
+			if len(turn.Calls) != 1 || string(turn.Calls[0].Args) != `{"n":2.5}` {
+				t.Fatalf("evidence %+v", turn.Calls)
+			}
+		})
+	}
+}
+
+func TestSessionRetriesLostAndFailedCallsAsNewOperations(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.s.Say("ana", sealed("please"))
+	first := d.step()
+	second, _ := d.handle(engine.Event{Kind: engine.EvModelUnknown})
+	third, _ := d.handle(engine.Event{Kind: engine.EvModelFailed, Reply: &engine.ModelReply{Code: "X", Error: "busy"}})
+	for i, c := range []*engine.Call{first, second, third} {
+		if c.Key.Ordinal != i {
+			t.Fatalf("call %d has ordinal %d", i, c.Key.Ordinal)
+		}
+		if diff := cmp.Diff(d.dialogue(first, "please"), d.dialogue(c, "please")); diff != "" {
+			t.Fatalf("a retry asks something else:\n%s", diff)
+		}
+	}
+	// A reply in between starts the count anew.
+	d.reply("", tool("get", `{}`))
+	d.result(engine.EvToolOK, "1")
+	d.handle(engine.Event{Kind: engine.EvModelFailed})
+	d.handle(engine.Event{Kind: engine.EvModelFailed})
+	_, turn := d.handle(engine.Event{Kind: engine.EvModelFailed, Reply: &engine.ModelReply{Code: "X", Error: "busy"}})
+	if turn == nil || turn.Status != engine.StatusBlocked || turn.Code != "X" || turn.Text != "The model call failed: busy" {
+		t.Fatalf("turn %+v", turn)
+	}
+	if len(turn.Calls) != 1 {
+		t.Fatalf("evidence of a blocked turn: %+v", turn.Calls)
+	}
+}
+
+func TestSessionFailureWithoutACodeGetsOne(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[engine.EventKind]string{engine.EvModelFailed: engine.CodeAdapter, engine.EvModelUnknown: engine.CodeUncertain} {
+		d := newDriver(t)
+		d.s.Say("ana", sealed("please"))
+		d.step()
+		d.handle(engine.Event{Kind: kind})
+		d.handle(engine.Event{Kind: kind})
+		if _, turn := d.handle(engine.Event{Kind: kind}); turn == nil || turn.Code != want {
+			t.Errorf("%s: turn %+v", kind, turn)
+		}
+	}
+}
+
+func TestSessionRepairsAreCountedPerTurn(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	for range 2 {
+		d.s.Say("ana", sealed("please"))
+		d.step()
+		d.reply("nonsense")
+		d.reply("") // an empty reply is not put into the conversation
+		_, turn := d.reply(`{"status":"maybe"}`)
+		if turn == nil || turn.Code != engine.CodeValidation || !strings.Contains(turn.Text, "maybe") {
+			t.Fatalf("turn %+v", turn)
+		}
+	}
+	d.s.Say("ana", sealed("once more"))
+	for _, m := range d.step().Request.Messages {
+		if m.Role == engine.MsgAssistant && m.Text.Blob.Len == 0 {
+			t.Fatal("an empty assistant message")
+		}
+	}
+}
+
+func TestSessionBoundsTheModelCallsOfATurn(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	for range 2 {
+		d.s.Say("ana", sealed("please"))
+		calls := 1
+		d.step()
+		for {
+			d.reply("", tool("get", `{}`))
+			c, turn := d.result(engine.EvToolOK, "again")
+			if turn != nil {
+				if turn.Code != engine.CodeLimitReached || turn.Status != engine.StatusBlocked || calls != session.MaxModelCalls {
+					t.Fatalf("after %d calls: %+v", calls, turn)
+				}
+				break
+			}
+			if c.Request == nil {
+				t.Fatal("no model call")
+			}
+			calls++
+		}
+	}
+}
+
+func TestSessionKeepsTheScopeUntilTheNewWorkIsShown(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.s.Say("ana", sealed("please"))
+	if c := d.step(); c.Task != "m1" {
+		t.Fatal(c.Task)
+	}
+	d.s.SayFor("ana", sealed("other work"), "m2")
+	if c, _ := d.reply("", tool("get", `{}`)); c.Task != "m1" {
+		t.Fatalf("a call decided before the message has scope %s", c.Task)
+	}
+	if c, _ := d.result(engine.EvToolOK, "1"); c.Task != "m2" || d.s.Task() != "m2" {
+		t.Fatalf("scope %s", c.Task)
+	}
+	d.s.Say("ana", sealed("a reply"))
+	if c, _ := d.reply("", tool("get", `{}`)); c.Task != "m2" {
+		t.Fatal(c.Task)
+	}
+}
+
+func TestSessionRefusesEventsThatFitNothing(t *testing.T) {
+	t.Parallel()
+	key := engine.OpKey{Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 2}
+	text := engine.Text{Blob: engine.Blob{Digest: "d", Len: 3}} // content withheld
+	for name, ev := range map[string]engine.Event{
+		"no key":          {Kind: engine.EvModelReply},
+		"other ordinal":   {Kind: engine.EvModelReply, Key: &engine.OpKey{Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 2, Ordinal: 1}},
+		"tool result":     {Kind: engine.EvToolOK, Key: &key, Tool: &engine.ToolResult{}},
+		"no reply":        {Kind: engine.EvModelReply, Key: &key},
+		"unloaded reply":  {Kind: engine.EvModelReply, Key: &key, Reply: &engine.ModelReply{Text: text}},
+		"unloaded args":   {Kind: engine.EvModelReply, Key: &key, Reply: &engine.ModelReply{ToolCalls: []engine.ToolCall{{Tool: "get", Args: text}}}},
+		"no refusal":      {Kind: engine.EvDispatchRefused, Key: &key},
+		"owner's message": {Kind: engine.EvOwnerMessage, Key: &key},
+	} {
+		s := session.New(config())
+		s.Say("ana", sealed("please"))
+		s.Step()
+		if _, _, err := s.Handle(ev); err == nil {
+			t.Errorf("%s: folded", name)
+		}
+	}
+}
+
+func TestSessionOwnsItsKeysOnly(t *testing.T) {
+	t.Parallel()
+	s := session.New(config())
+	for key, want := range map[engine.OpKey]bool{
+		{Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 2, Ordinal: 9}: true,
+		{Kind: engine.OpTool, Cause: "task-1", Attempt: 2}:                   true,
+		{Kind: engine.OpAgent, Cause: "task-1", Attempt: 2}:                  false,
+		{Kind: engine.OpSpecialist, Cause: "task-1", Attempt: 1}:             false,
+		{Kind: engine.OpSpecialist, Cause: "task-2", Attempt: 2}:             false,
+	} {
+		if got := s.Owns(key); got != want {
+			t.Errorf("%+v: %v", key, got)
+		}
+	}
+}
