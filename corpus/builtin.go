@@ -9,7 +9,7 @@ import (
 // The built-in cases, by family folder: a wildcard would embed the gold files
 // that lie in the same tree.
 //
-//go:embed answer/*.yaml ledger/*.yaml
+//go:embed answer/*.yaml brief/*.yaml change/*.yaml errand/*.yaml facts/*.yaml ledger/*.yaml triage/*.yaml
 var builtin embed.FS
 
 var loadBuiltin = sync.OnceValues(func() (*Corpus, error) { return Load(builtin) })

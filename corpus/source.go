@@ -96,7 +96,7 @@ func DecodeYAML(file string, data []byte, out any) *Source {
 
 var (
 	lineOf       = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
-	unknownField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+	unknownField = regexp.MustCompile(`^field (.+) not found in type \S+$`)
 	wrongType    = regexp.MustCompile("^cannot unmarshal (\\S+)(?: (`.*`))? into .*$")
 )
 
