@@ -119,19 +119,8 @@ func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtim
 	if err != nil {
 		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	log, err := runtime.Replay(ctx, r.Store, p.Room(s), cfg.Folds)
-	if err != nil {
-		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
-	}
-	faults := make(map[string]string, len(s.Case.Faults))
-	for _, f := range s.Case.Faults {
-		faults[f.ID] = f.Kind
-	}
-	b, err := Export(p.Header(s, log.Head.Machine), log, faults)
-	if err != nil {
-		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
-	}
-	return res, b, nil
+	b, err := p.Retrace(ctx, r.Store, s)
+	return res, b, err
 }
 
 // closed is the record of a finished seat.

@@ -1,0 +1,29 @@
+package campaigns
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Retrace rebuilds every revision of a seat's room from the store's rows and
+// exports the trace they stand for. For a closed trial it gives the bytes that
+// were exported when it closed, whatever process asks. Errors are those of
+// runtime.Replay.
+func (p *Plan) Retrace(ctx context.Context, rooms store.Rooms, s Seat) ([]byte, error) {
+	log, err := runtime.Replay(ctx, rooms, p.Room(s), p.Folds(s))
+	if err != nil {
+		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+	}
+	faults := make(map[string]string, len(s.Case.Faults))
+	for _, f := range s.Case.Faults {
+		faults[f.ID] = f.Kind
+	}
+	b, err := Export(p.Header(s, log.Head.Machine), log, faults)
+	if err != nil {
+		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+	}
+	return b, nil
+}
