@@ -98,8 +98,7 @@ func check(r io.Reader, w io.Writer, allowed map[key]string) error {
 		case "output":
 			if e.Test == "" || top && strings.HasPrefix(e.Output, "--- ") {
 				fmt.Fprint(w, e.Output)
-			}
-			if e.Test != "" {
+			} else {
 				output[k] = append(output[k], e.Output)
 			}
 		case "pass":
