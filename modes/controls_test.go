@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/modes"
@@ -26,7 +27,9 @@ func TestDoNothingNeverActsNorClaims(t *testing.T) {
 			t.Fatalf("commands: %v", modetest.Lines(got))
 		}
 	}
-	modetest.Random(t, modes.DoNothing(), spec())
+	rapid.Check(t, func(rt *rapid.T) {
+		modetest.Random(rt, modes.DoNothing(), spec(), func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
+	})
 }
 
 func TestClaimOnlyClaimsAtOnceAndActsNever(t *testing.T) {
@@ -44,7 +47,9 @@ func TestClaimOnlyClaimsAtOnceAndActsNever(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}
-	modetest.Random(t, modes.ClaimOnly(), spec())
+	rapid.Check(t, func(rt *rapid.T) {
+		modetest.Random(rt, modes.ClaimOnly(), spec(), func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
+	})
 }
 
 func TestControlsHaveNamesAndNoPrompts(t *testing.T) {

@@ -92,8 +92,11 @@ func table(t *testing.T) *routing.Table {
 func TestC6_AliasesAreTrimmedAndCaseFolded(t *testing.T) {
 	t.Parallel()
 	tb := table(t)
+	if id, ok := tb.Find("\tBook Keeper "); id != "p1" || !ok {
+		t.Errorf("an alias is not trimmed: %q, %v", id, ok)
+	}
 	for alias, want := range map[string]string{
-		"p1": "p1", "P1": "p1", "Keeper": "p1", " book keeper ": "p1", "straße": "p2", "STRAßE": "p2",
+		"p1": "p1", "P1": "p1", "Keeper": "p1", "book keeper": "p1", "straße": "p2", "STRAßE": "p2",
 		"\u212aelvin": "p2", // KELVIN SIGN folds to k
 		"nobody":      "", "": "",
 	} {
@@ -153,36 +156,42 @@ func TestC7_OrderOfDecision(t *testing.T) {
 	}{
 		"explicit first": {
 			routing.Input{Explicit: both, Candidates: both, Router: asked("b"), Default: "b"},
-			routing.Selection{Basis: routing.BasisExplicit, Participants: both}, "",
+			routing.Selection{Basis: routing.BasisExplicit, Participants: both},
+			"",
 		},
 		"explicit without candidates": {
 			routing.Input{Explicit: []string{"r"}},
-			routing.Selection{Basis: routing.BasisExplicit, Participants: []string{"r"}}, "",
+			routing.Selection{Basis: routing.BasisExplicit, Participants: []string{"r"}},
+			"",
 		},
 		"no candidates before the router": {
 			routing.Input{Router: asked("b"), Default: "b"},
-			routing.Selection{Basis: routing.BasisUnassigned, Participants: []string{}, Reason: routing.ReasonNoEligible}, "",
+			routing.Selection{Basis: routing.BasisUnassigned, Participants: []string{}, Reason: routing.ReasonNoEligible},
+			"",
 		},
 		"router is asked": {
 			routing.Input{Candidates: both, Default: "a"}, routing.Selection{AskRouter: true}, "",
 		},
 		"router chooses": {
 			routing.Input{Candidates: both, Router: asked("b"), Default: "a"},
-			routing.Selection{Basis: routing.BasisRouter, Participants: []string{"b"}}, "",
+			routing.Selection{Basis: routing.BasisRouter, Participants: []string{"b"}},
+			"",
 		},
 		"router names a stranger": {
 			routing.Input{Candidates: both, Router: asked("c"), Default: "a"}, routing.Selection{}, engine.CodeValidation,
 		},
 		"default": {
 			routing.Input{Candidates: both, Router: asked(""), Default: "a"},
-			routing.Selection{Basis: routing.BasisDefault, Participants: []string{"a"}}, "",
+			routing.Selection{Basis: routing.BasisDefault, Participants: []string{"a"}},
+			"",
 		},
 		"default is not eligible": {
 			routing.Input{Candidates: both, Router: asked(""), Default: "c"}, routing.Selection{}, engine.CodeValidation,
 		},
 		"no match": {
 			routing.Input{Candidates: both, Router: asked("")},
-			routing.Selection{Basis: routing.BasisUnassigned, Participants: []string{}, Reason: routing.ReasonNoMatch}, "",
+			routing.Selection{Basis: routing.BasisUnassigned, Participants: []string{}, Reason: routing.ReasonNoMatch},
+			"",
 		},
 	} {
 		got, err := routing.Resolve(c.in)

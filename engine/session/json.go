@@ -29,7 +29,11 @@ func (s *Session) MarshalJSON() ([]byte, error) {
 	list = append(list, '[')
 	list = append(list, s.encoded...)
 	list = append(list, ']')
-	return json.Marshal(sessionJSON{State: s.s, Messages: list})
+	out := s.s
+	if out.Config.Detached {
+		out.Config.System = ""
+	}
+	return json.Marshal(sessionJSON{State: out, Messages: list})
 }
 
 // UnmarshalJSON replaces the session by one that MarshalJSON wrote. The

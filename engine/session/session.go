@@ -34,6 +34,10 @@ type Config struct {
 	Tools   []string      `json:"tools"`
 	// Evidence keeps the tool calls of the turn as texts for a reviewer.
 	Evidence bool `json:"evidence,omitempty"`
+	// Detached leaves the system prompt out of the session's JSON, which then
+	// holds its digest only: a mode that can build the prompt again keeps it out
+	// of every snapshot, and calls Attach after a restore.
+	Detached bool `json:"detached,omitempty"`
 }
 
 // Turn is how a session's turn ended.
@@ -58,6 +62,7 @@ type Session struct {
 
 type state struct {
 	Config   Config                `json:"config"`
+	Prompt   string                `json:"prompt,omitempty"`   // with Detached: digest of the system prompt
 	Scope    string                `json:"scope"`              // present scope of idempotency keys
 	Unseen   []unseen              `json:"unseen,omitempty"`   // said, not yet part of a request
 	Pending  []pending             `json:"pending,omitempty"`  // unanswered calls of the last reply, in order
@@ -91,7 +96,22 @@ type pending struct {
 // New starts an empty conversation.
 func New(cfg Config) *Session {
 	cfg.System = valid(cfg.System)
-	return &Session{s: state{Config: cfg, Scope: cfg.Task}}
+	s := &Session{s: state{Config: cfg, Scope: cfg.Task}}
+	if cfg.Detached {
+		s.s.Prompt = engine.Digest([]byte(cfg.System))
+	}
+	return s
+}
+
+// Attach gives a restored Detached session its system prompt. It must be the
+// one the session was made with: VERSION_MISMATCH otherwise.
+func (s *Session) Attach(system string) error {
+	system = valid(system)
+	if got := engine.Digest([]byte(system)); !s.s.Config.Detached || got != s.s.Prompt {
+		return engine.Errorf(engine.CodeVersionMismatch, "session %s was made with another system prompt", s.s.Config.Cause)
+	}
+	s.s.Config.System = system
+	return nil
 }
 
 // Config returns what the session was made with.

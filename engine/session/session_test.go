@@ -372,3 +372,31 @@ func TestSessionOwnsItsKeysOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestDetachedSessionLeavesItsPromptOutAndTakesOnlyTheSameBack(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Detached = true
+	s := session.New(cfg)
+	s.Say("ana", sealed("please"))
+	b, err := json.Marshal(s)
+	if err != nil || strings.Contains(string(b), cfg.System) {
+		t.Fatalf("%v: %s", err, b)
+	}
+	var again session.Session
+	if err := json.Unmarshal(b, &again); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Attach("You are: boss"); engine.CodeOf(err) != engine.CodeVersionMismatch {
+		t.Fatalf("another prompt: %v", err)
+	}
+	if err := again.Attach(cfg.System); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(cfg.System, again.Step()[0].Call.Request.System.S); diff != "" {
+		t.Fatal(diff)
+	}
+	if err := session.New(config()).Attach("You are: keeper"); err == nil {
+		t.Fatal("attached a prompt to a session that holds its own")
+	}
+}

@@ -16,7 +16,7 @@ func TestParseTurn(t *testing.T) {
 	art := &engine.ArtifactText{Name: "n", Text: "t"}
 	for text, want := range map[string]engine.TurnReply{
 		`{"status":"done","text":"ok"}`:                                      {Status: "done", Text: "ok"},
-		" \n{\"text\":\"no\",\"status\":\"blocked\",\"mood\":7}\t":           {Status: "blocked", Text: "no"},
+		`{"text":"no","status":"blocked","mood":7}`:                          {Status: "blocked", Text: "no"},
 		"```json\n{\"status\":\"answer\",\"text\":\"a\"}\n```":               {Status: "answer", Text: "a"},
 		"```\n{\"status\":\"question\",\"text\":\"a\"}\n```\n":               {Status: "question", Text: "a"},
 		`{"status":"blocked"}`:                                               {Status: "blocked"},
@@ -24,7 +24,7 @@ func TestParseTurn(t *testing.T) {
 		`{"status":"done","text":"","artifact":{"name":"n","text":"t"}}`:     {Status: "done", Artifact: art},
 		`{"status":"done","artifact":{"text":"t","name":"n","x":1},"x":"y"}`: {Status: "done", Artifact: art},
 	} {
-		got, problem := session.ParseTurn(text)
+		got, problem := session.ParseTurn(" \n" + text + "\t\n")
 		if problem != "" {
 			t.Errorf("%s: %s", text, problem)
 		}

@@ -54,20 +54,22 @@ func (Mode) New(spec engine.RoomSpec) (engine.Machine, error) {
 		return nil, fmt.Errorf("mode %s: %w", Name, err)
 	}
 	tools := modes.AllTools(spec.Agents)
+	system := session.SystemPrompt(session.SystemData{
+		ID: Agent, Description: "all work of this room, from reading to the last word to the owner",
+		Owner: spec.Owner, Goal: spec.Goal, Criteria: spec.Criteria, Tools: tools,
+	})
 	return &machine{
 		authority: room.Authority{Owner: spec.Owner},
+		system:    system,
 		state: state{Session: session.New(session.Config{
-			Agent: Agent, Role: engine.RoleAgent, Kind: engine.OpAgent, Cause: cause, Tools: tools,
-			System: session.SystemPrompt(session.SystemData{
-				ID: Agent, Description: "all work of this room, from reading to the last word to the owner",
-				Owner: spec.Owner, Goal: spec.Goal, Criteria: spec.Criteria, Tools: tools,
-			}),
+			Agent: Agent, Role: engine.RoleAgent, Kind: engine.OpAgent, Cause: cause, Tools: tools, System: system, Detached: true,
 		})},
 	}, nil
 }
 
 type machine struct {
 	authority room.Authority
+	system    string
 	state     state
 }
 
@@ -152,6 +154,9 @@ func (m *machine) Restore(snapshot []byte) error {
 	}
 	if fresh.Session == nil {
 		return fmt.Errorf("%s: restore: no session in the snapshot", version)
+	}
+	if err := fresh.Session.Attach(m.system); err != nil {
+		return fmt.Errorf("%s: restore: %w", version, err)
 	}
 	m.state = fresh
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/session"
@@ -305,5 +306,7 @@ func TestLegacyRejectsForeignSnapshotsAndEvents(t *testing.T) {
 
 func TestLegacyFoldsAnyHistory(t *testing.T) {
 	t.Parallel()
-	modetest.Random(t, legacy.Mode{}, spec())
+	rapid.Check(t, func(rt *rapid.T) {
+		modetest.Random(rt, legacy.Mode{}, spec(), func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
+	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/modes"
 )
@@ -79,11 +77,11 @@ func (d *Driver) Send(ev engine.Event) []engine.Command {
 	cmds, want, state := d.handle(d.live, ev)
 	for name, m := range map[string]engine.Machine{"restored": restored, "parallel": d.twin} {
 		_, commands, after := d.handle(m, ev)
-		if diff := cmp.Diff(want, commands); diff != "" {
-			d.t.Fatalf("event %s: commands of the %s machine differ:\n%s", ev.ID, name, diff)
+		if commands != want {
+			d.t.Fatalf("event %s: the %s machine wants\n%s\nthe living one\n%s", ev.ID, name, commands, want)
 		}
-		if diff := cmp.Diff(state, after); diff != "" {
-			d.t.Fatalf("event %s: state of the %s machine differs:\n%s", ev.ID, name, diff)
+		if after != state {
+			d.t.Fatalf("event %s: state of the %s machine\n%s\nof the living one\n%s", ev.ID, name, after, state)
 		}
 	}
 	if canon, err := engine.CanonicalJSON([]byte(state)); err != nil || string(canon) != state {
@@ -112,8 +110,8 @@ func (d *Driver) reloaded() engine.Machine {
 	if err := m.Restore([]byte(d.state)); err != nil {
 		d.t.Fatalf("restore: %v", err)
 	}
-	if diff := cmp.Diff(d.state, d.snapshot(m)); diff != "" {
-		d.t.Fatalf("snapshot, restore, snapshot (-before +after):\n%s", diff)
+	if got := d.snapshot(m); got != d.state {
+		d.t.Fatalf("restored and snapshot again:\n%s\nbefore:\n%s", got, d.state)
 	}
 	return m
 }
@@ -134,8 +132,8 @@ func (d *Driver) handle(m engine.Machine, ev engine.Event) (cmds []engine.Comman
 		}
 	}
 	if len(got) > 0 {
-		if diff := cmp.Diff(state, d.snapshot(m)); diff != "" {
-			d.t.Fatalf("event %s: sealing the commands changes the state:\n%s", ev.ID, diff)
+		if after := d.snapshot(m); after != state {
+			d.t.Fatalf("event %s: sealing the commands changes the state to\n%s\nfrom\n%s", ev.ID, after, state)
 		}
 	}
 	raw, err := json.Marshal(got)

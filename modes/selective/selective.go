@@ -210,8 +210,12 @@ func (m *machine) Restore(snapshot []byte) error {
 		fresh.Members = map[string]*session.Session{}
 	}
 	for _, id := range slices.Sorted(maps.Keys(fresh.Members)) {
-		if fresh.Members[id] == nil || !slices.ContainsFunc(m.spec.Agents, func(p engine.Participant) bool { return p.ID == id }) {
+		i := slices.IndexFunc(m.spec.Agents, func(p engine.Participant) bool { return p.ID == id })
+		if i < 0 || fresh.Members[id] == nil {
 			return fmt.Errorf("%s: restore: member %q does not belong to this room", version, id)
+		}
+		if err := fresh.Members[id].Attach(m.system(i)); err != nil {
+			return fmt.Errorf("%s: restore: %w", version, err)
 		}
 	}
 	m.state = fresh

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/modes/modetest"
@@ -332,5 +333,7 @@ func TestSelectiveRejectsForeignSnapshotsAndEvents(t *testing.T) {
 
 func TestSelectiveFoldsAnyHistory(t *testing.T) {
 	t.Parallel()
-	modetest.Random(t, selective.Mode{}, spec())
+	rapid.Check(t, func(rt *rapid.T) {
+		modetest.Random(rt, selective.Mode{}, spec(), func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
+	})
 }

@@ -33,16 +33,20 @@ func (m *machine) open(id, scope string) (*session.Session, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no participant %q", id)
 	}
-	p := m.spec.Agents[i]
-	colleagues := slices.Delete(slices.Clone(m.spec.Agents), i, i+1)
 	return session.New(session.Config{
 		Agent: id, Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: "session:" + id, Task: scope,
-		Tools: slices.Clone(p.Tools),
-		System: session.SystemPrompt(session.SystemData{
-			ID: id, Description: p.Description, Owner: m.spec.Owner, Goal: m.spec.Goal,
-			Criteria: m.spec.Criteria, Tools: p.Tools, Colleagues: colleagues,
-		}),
+		Tools: slices.Clone(m.spec.Agents[i].Tools), System: m.system(i), Detached: true,
 	}), nil
+}
+
+// system is the prompt of the i-th agent: its own part and tools, and
+// everybody else as colleagues.
+func (m *machine) system(i int) string {
+	p := m.spec.Agents[i]
+	return session.SystemPrompt(session.SystemData{
+		ID: p.ID, Description: p.Description, Owner: m.spec.Owner, Goal: m.spec.Goal,
+		Criteria: m.spec.Criteria, Tools: p.Tools, Colleagues: slices.Delete(slices.Clone(m.spec.Agents), i, i+1),
+	})
 }
 
 // startWaiting starts turns of waiting participants while places are free, in
