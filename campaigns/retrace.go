@@ -17,11 +17,7 @@ func (p *Plan) Retrace(ctx context.Context, rooms store.Rooms, s Seat) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	faults := make(map[string]string, len(s.Case.Faults))
-	for _, f := range s.Case.Faults {
-		faults[f.ID] = f.Kind
-	}
-	b, err := Export(p.Header(s, log.Head.Machine), log, faults)
+	b, err := Export(p.Header(s, log.Head.Machine), log, s.Case.FaultKindsByID())
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}

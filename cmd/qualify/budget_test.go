@@ -21,6 +21,7 @@ func runWith(t *testing.T, s store.Store, args ...string) (code int, stdout, std
 	code = guard(&talk, func() error {
 		a := newApp(strings.NewReader(""), &out, &talk)
 		a.open = func(context.Context, string, storeAccess) (store.Store, error) { return keepOpen{s}, nil }
+		a.rebuild = storedAgain(nil, "")
 		err := a.execute(t.Context(), args)
 		if ferr := a.out.Flush(); ferr != nil {
 			return ferr

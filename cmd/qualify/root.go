@@ -35,7 +35,7 @@ type app struct {
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
-	a.open = a.openSQLite
+	a.open, a.rebuild = a.openSQLite, rebuildRooms
 	return a
 }
 
@@ -55,7 +55,10 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // root builds the command tree.
 func (a *app) root() *cobra.Command {
 	root := a.group("qualify", "Replay one corpus through three coordination modes and score the traces",
+		a.runCmd(),
 		a.budgetCmd(),
+		a.corpusCmd(),
+		a.scoreCmd(),
 		a.traceCmd(),
 		a.versionCmd(),
 	)
@@ -86,7 +89,7 @@ func (a *app) group(use, short string, sub ...*cobra.Command) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("%s: no command given%s", c.CommandPath(), seeHelp(c))
+				return usagef("%sno command given%s", inCommand(c), seeHelp(c))
 			}
 			return unknownCommand(c, args[0])
 		},
@@ -115,7 +118,16 @@ func flagError(c *cobra.Command, err error) error {
 			hint = "; did you mean --" + near + "?"
 		}
 	}
-	return usagef("%s: %w%s%s", c.CommandPath(), err, hint, seeHelp(c))
+	return usagef("%s%w%s%s", inCommand(c), err, hint, seeHelp(c))
+}
+
+// inCommand is the words of a subcommand and a colon, "" for the root: error
+// lines begin with the program's name anyhow.
+func inCommand(c *cobra.Command) string {
+	if !c.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") + ": "
 }
 
 func seeHelp(c *cobra.Command) string { return " (see " + c.CommandPath() + " --help)" }
@@ -191,9 +203,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usagef("%s: missing %s%s", c.CommandPath(), strings.Join(names[len(args):], " "), seeHelp(c))
+			return usagef("%smissing %s%s", inCommand(c), strings.Join(names[len(args):], " "), seeHelp(c))
 		case len(args) > len(names):
-			return usagef("%s: unexpected argument %q%s", c.CommandPath(), args[len(names)], seeHelp(c))
+			return usagef("%sunexpected argument %q%s", inCommand(c), args[len(names)], seeHelp(c))
 		}
 		return nil
 	}
@@ -203,7 +215,7 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 func someArgs(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("%s: missing %s%s", c.CommandPath(), name, seeHelp(c))
+			return usagef("%smissing %s%s", inCommand(c), name, seeHelp(c))
 		}
 		return nil
 	}

@@ -119,7 +119,7 @@ One trace goes to stdout; with -o each goes to FOLDER/case/arm/trial.jsonl.`,
 				return usagef("--format %q: this version writes jsonl", format)
 			}
 			if out == "" && len(keys) != 1 {
-				return usagef("%s: name one TRIAL, or a folder with -o%s", c.CommandPath(), seeHelp(c))
+				return usagef("%sname one TRIAL, or a folder with -o%s", inCommand(c), seeHelp(c))
 			}
 			return a.withTrials(c.Context(), campaign, func(s store.Store, camp store.Campaign, trials []store.Trial) error {
 				if len(keys) == 0 {

@@ -139,6 +139,21 @@ func TestTraceExportWritesWholeFiles(t *testing.T) {
 	}
 }
 
+// storedAgain is a rebuilder that fails with err, or gives the stored trace
+// with tail behind it. The rows of these tests have no machine to rebuild
+// them; TestRunIsVerifiable does it with real ones.
+func storedAgain(err error, tail string) rebuilder {
+	return func(s store.Store, _ store.Campaign, _ string) (func(context.Context, store.Trial) ([]byte, error), error) {
+		return func(ctx context.Context, t store.Trial) ([]byte, error) {
+			if err != nil {
+				return nil, err
+			}
+			_, content, err := s.Trace(ctx, t.Campaign, t.Key)
+			return append(content, tail...), err
+		}, nil
+	}
+}
+
 // TestVerifyComparesTraceRowsAndRecord: a trace that is sound in itself but
 // not the one its trial record, plan or room names is found.
 func TestVerifyComparesTraceRowsAndRecord(t *testing.T) {
@@ -157,24 +172,24 @@ func TestVerifyComparesTraceRowsAndRecord(t *testing.T) {
 		name    string
 		change  func(*store.Campaign, *store.Trial)
 		rebuild error
+		tail    string
 		want    string
 	}{
-		{"sound", func(*store.Campaign, *store.Trial) {}, nil, ""},
-		{"another plan", func(c *store.Campaign, _ *store.Trial) { c.PlanDigest = "sha256:q" }, nil, "another plan"},
-		{"another digest", func(_ *store.Campaign, t *store.Trial) { t.TraceDigest = "d" }, nil, "not the one in the trial record"},
-		{"another ending", func(_ *store.Campaign, t *store.Trial) { t.Termination = "gave_up" }, nil, "ends with completed"},
-		{"another room", func(_ *store.Campaign, t *store.Trial) { t.Room = "gone" }, nil, "not found"},
-		{"rebuilt otherwise", func(*store.Campaign, *store.Trial) {}, errors.New("revision 2: state differs"), "revision 2: state differs"},
+		{"sound", func(*store.Campaign, *store.Trial) {}, nil, "", ""},
+		{"another plan", func(c *store.Campaign, _ *store.Trial) { c.PlanDigest = "sha256:q" }, nil, "", "another plan"},
+		{"another digest", func(_ *store.Campaign, t *store.Trial) { t.TraceDigest = "d" }, nil, "", "not the one in the trial record"},
+		{"another ending", func(_ *store.Campaign, t *store.Trial) { t.Termination = "gave_up" }, nil, "", "ends with completed"},
+		{"another room", func(_ *store.Campaign, t *store.Trial) { t.Room = "gone" }, nil, "", "not found"},
+		{"rebuilt otherwise", func(*store.Campaign, *store.Trial) {}, errors.New("revision 2: state differs"), "", "revision 2: state differs"},
+		{"exported otherwise", func(*store.Campaign, *store.Trial) {}, nil, " ", "not the one that the room's rows stand for"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c, tr := camp, trial
 			tc.change(&c, &tr)
 			a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-			a.rebuild = func(context.Context, store.Store, store.Campaign) (func(context.Context, store.Trial) error, error) {
-				return func(context.Context, store.Trial) error { return tc.rebuild }, nil
-			}
-			got, err := a.verifyStored(t.Context(), sound, c, []store.Trial{tr})
+			a.rebuild = storedAgain(tc.rebuild, tc.tail)
+			got, err := a.verifyStored(t.Context(), sound, c, []store.Trial{tr}, builtinName)
 			if err != nil || len(got) != 1 {
 				t.Fatalf("got %v, %v", got, err)
 			}

@@ -25,27 +25,28 @@ type verified struct {
 }
 
 func (a *app) traceVerifyCmd() *cobra.Command {
-	var campaign string
+	var campaign, corpusName string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "verify FILE... | verify [--campaign NAME]",
+		Use:   "verify [FILE...]",
 		Short: "Verify traces: every bit of a file, or a campaign in the store down to its rows",
 		Long: `Verify traces. Files: every line must be the canonical encoding of its record
 and every digest must match, so any changed bit is found. Without files, the
 campaign's traces in the store are verified in the same way, compared with
-their trial records, and every revision of every room is rebuilt from its rows
-and its state digest compared. Exit 1 when anything is wrong.`,
+their trial records, every revision of every room is rebuilt from its rows and
+its state digest compared, and the trace is exported again from them and must
+be the same bytes. Exit 1 when anything is wrong.`,
 		RunE: func(c *cobra.Command, files []string) error {
 			var results []verified
 			var err error
 			switch {
 			case len(files) > 0 && c.Flags().Changed("store"):
-				return usagef("%s: give files or --store, not both", c.CommandPath())
+				return usagef("%sgive files or --store, not both", inCommand(c))
 			case len(files) > 0:
 				results, err = verifyFiles(files)
 			default:
 				err = a.withTrials(c.Context(), campaign, func(s store.Store, camp store.Campaign, trials []store.Trial) error {
-					results, err = a.verifyStored(c.Context(), s, camp, trials)
+					results, err = a.verifyStored(c.Context(), s, camp, trials, corpusName)
 					return err
 				})
 			}
@@ -56,6 +57,7 @@ and its state digest compared. Exit 1 when anything is wrong.`,
 		},
 	}
 	c.Flags().StringVar(&campaign, "campaign", "", "campaign `NAME` or id in the store (the newest)")
+	corpusFlag(c, &corpusName)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
@@ -93,20 +95,11 @@ func verifyFiles(paths []string) ([]verified, error) {
 	return out, nil
 }
 
-// rebuilder prepares the rebuilding of a campaign's rooms: the function it
-// returns folds a trial's events through a fresh machine, world and owner and
-// compares the state digest of every revision, and names the first that
-// differs.
-type rebuilder func(ctx context.Context, s store.Store, camp store.Campaign) (func(context.Context, store.Trial) error, error)
-
 // verifyStored verifies the traces of a campaign and the rows behind them.
-func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campaign, trials []store.Trial) ([]verified, error) {
-	rebuild := func(context.Context, store.Trial) error { return nil }
-	if a.rebuild != nil {
-		var err error
-		if rebuild, err = a.rebuild(ctx, s, camp); err != nil {
-			return nil, err
-		}
+func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campaign, trials []store.Trial, corpusName string) ([]verified, error) {
+	rebuild, err := a.rebuild(s, camp, corpusName)
+	if err != nil {
+		return nil, err
 	}
 	out := []verified{}
 	for i := range trials {
@@ -115,13 +108,16 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 			continue // still to run, or never run: there is no trace
 		}
 		v := verified{Name: t.Key, Key: t.Key, Digest: t.TraceDigest}
-		info, err := checkStoredTrace(ctx, s, camp, t)
+		info, content, err := checkStoredTrace(ctx, s, camp, t)
 		if err == nil {
 			v.Records = info.Records
 			v.Rows, err = checkRows(ctx, s, t.Room, info.RoomDigest)
 		}
 		if err == nil {
-			err = rebuild(ctx, *t)
+			var again []byte
+			if again, err = rebuild(ctx, *t); err == nil && !bytes.Equal(again, content) {
+				err = errors.New("the stored trace is not the one that the room's rows stand for")
+			}
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -166,25 +162,25 @@ func checkRows(ctx context.Context, s store.Store, room, headDigest string) (int
 
 // checkStoredTrace verifies one stored trace and that it is the one its trial
 // record and room name.
-func checkStoredTrace(ctx context.Context, s store.Store, camp store.Campaign, t *store.Trial) (trace.Info, error) {
+func checkStoredTrace(ctx context.Context, s store.Store, camp store.Campaign, t *store.Trial) (trace.Info, []byte, error) {
 	digest, content, err := s.Trace(ctx, camp.ID, t.Key)
 	if err != nil {
-		return trace.Info{}, fmt.Errorf("trace of %s: %w", t.Key, err)
+		return trace.Info{}, nil, fmt.Errorf("trace of %s: %w", t.Key, err)
 	}
 	info, err := trace.Verify(bytes.NewReader(content))
 	switch {
 	case err != nil:
-		return info, err
+		return info, nil, err
 	case info.Digest != digest || digest != t.TraceDigest:
-		return info, fmt.Errorf("the trace's digest is not the one in the trial record")
+		return info, nil, fmt.Errorf("the trace's digest is not the one in the trial record")
 	case keyOf(info.Header) != t.Key:
-		return info, fmt.Errorf("the trace is of trial %s", keyOf(info.Header))
+		return info, nil, fmt.Errorf("the trace is of trial %s", keyOf(info.Header))
 	case info.Header.Campaign != camp.PlanDigest:
-		return info, fmt.Errorf("the trace is of another plan")
+		return info, nil, fmt.Errorf("the trace is of another plan")
 	case info.Termination != t.Termination:
-		return info, fmt.Errorf("the trace ends with %s, the trial record with %s", info.Termination, t.Termination)
+		return info, nil, fmt.Errorf("the trace ends with %s, the trial record with %s", info.Termination, t.Termination)
 	}
-	return info, nil
+	return info, content, nil
 }
 
 func (a *app) printVerified(results []verified, asJSON bool) error {

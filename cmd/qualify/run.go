@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/budget"
+	"github.com/agentrooms/qualify/engine/model"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/reports"
+)
+
+// builtinPrefix names a built-in campaign in place of a file: builtin:demo.
+const builtinPrefix = "builtin:"
+
+// Environment of tests: a named crash point really ends the process, and the
+// provider's own journal outlives it.
+const (
+	envCrashAt = "QUALIFY_CRASH_AT"
+	envJournal = "QUALIFY_PROVIDER_JOURNAL"
+)
+
+// runFlags are the flags of qualify run.
+type runFlags struct {
+	modes, cases []string
+	split        string
+	trials       int
+	parallel     int
+	maxUSD       string
+	estimate     bool
+	offline      bool
+	json         bool
+}
+
+func (a *app) runCmd() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run CAMPAIGN.yaml",
+		Short: "Run or resume a campaign, then print its comparison",
+		Long: `Run or resume a campaign, then print its comparison. CAMPAIGN.yaml is a file,
+or builtin:demo for the campaign that ships with qualify. The same command
+resumes an interrupted campaign; a finished one prints its comparison again.`,
+		Args: exactArgs("CAMPAIGN.yaml"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("trials") && f.trials < 1 {
+				return usagef("--trials %d: a campaign needs at least 1 trial per case and arm", f.trials)
+			}
+			if c.Flags().Changed("parallel") && f.parallel < 1 {
+				return usagef("--parallel %d: use at least 1", f.parallel)
+			}
+			return a.run(c.Context(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringSliceVar(&f.modes, "mode", nil, "only arms of these `MODES`, comma-separated")
+	fl.StringSliceVar(&f.cases, "case", nil, "only cases that match these `GLOBS`, comma-separated")
+	fl.StringVar(&f.split, "split", "", "`SPLIT` of the corpus, in place of the file's")
+	fl.IntVar(&f.trials, "trials", 0, "`N` trials per case and arm, in place of the file's")
+	fl.IntVar(&f.parallel, "parallel", 0, "run at most `N` trials at once, in place of the file's")
+	fl.StringVar(&f.maxUSD, "max-usd", "", "stop before spending more than `USD`, within the ceilings")
+	fl.BoolVar(&f.estimate, "estimate", false, "print what the campaign would run and could cost at most, and stop")
+	fl.BoolVar(&f.offline, "offline", false, "refuse providers that need a network")
+	fl.BoolVar(&f.json, "json", false, "print one JSON document")
+	return c
+}
+
+// readCampaign reads a campaign file or a built-in one; base is what its
+// corpus folder is relative to.
+func readCampaign(name string) (f *campaigns.File, base string, err error) {
+	if b, ok := strings.CutPrefix(name, builtinPrefix); ok {
+		data, ok := campaigns.Builtin(b)
+		if !ok {
+			return nil, "", usagef("%s: no such built-in campaign; this build has %s", name, builtinPrefix+strings.Join(campaigns.BuiltinNames(), ", "+builtinPrefix))
+		}
+		f, err = campaigns.ParseFile(name, data)
+		return f, ".", err
+	}
+	file, err := openInput(name)
+	if err != nil {
+		return nil, "", err
+	}
+	data, err := io.ReadAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, "", usagef("%w", err)
+	}
+	if f, err = campaigns.ParseFile(name, data); err != nil {
+		return nil, "", usagef("%w", err)
+	}
+	return f, filepath.Dir(name), nil
+}
+
+func (a *app) run(ctx context.Context, name string, f runFlags) error {
+	var maxMicros int64
+	if f.maxUSD != "" {
+		v, err := budget.ParseUSD(f.maxUSD)
+		if err != nil {
+			return usagef("--max-usd: %w", err)
+		}
+		if v == 0 {
+			return usagef("--max-usd 0: nothing could run; use a positive amount")
+		}
+		maxMicros = v
+	}
+	file, base, err := readCampaign(name)
+	if err != nil {
+		return err
+	}
+	cs, err := loadCases(file.Corpus, base)
+	if err != nil {
+		return err
+	}
+	build, err := readBuild()
+	if err != nil {
+		return err
+	}
+	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
+		Path: name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(),
+		Override: campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials},
+	})
+	switch {
+	case errors.Is(err, campaigns.ErrHoldout):
+		return failf(exitRefused, "%s: %w", name, err)
+	case err != nil:
+		return usagef("%w", err)
+	}
+	if f.offline && plan.Evidence == string(model.Measured) {
+		return failf(exitRefused, "--offline: provider %s needs a network", plan.Provider)
+	}
+	if f.estimate {
+		return a.estimate(plan, f.json)
+	}
+	return a.runPlan(ctx, plan, cs, f, maxMicros)
+}
+
+func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f runFlags, maxMicros int64) (err error) {
+	crash, err := runtime.ParseCrash(os.Getenv(envCrashAt))
+	if err != nil {
+		return usagef("%s: %w", envCrashAt, err)
+	}
+	var journal model.Journal
+	if path := os.Getenv(envJournal); path != "" {
+		j, err := model.OpenFileJournal(path)
+		if err != nil {
+			return usagef("%s: %w", envJournal, err)
+		}
+		defer func() { err = errors.Join(err, j.Close()) }()
+		journal = j
+	}
+	providers, err := simulatedProviders(plan, cs, journal)
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx, creating)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+
+	scorer := newScorer(plan, cs)
+	gauge := new(runtime.Gauge)
+	clock := runtime.Virtual
+	if plan.Clock == campaigns.ClockWall {
+		clock = runtime.Wall
+	}
+	progress := progressPrinter(a.err)
+	runner := &campaigns.Runner{
+		Plan: plan, Store: st, Providers: providers, Clock: clock, Gauge: gauge,
+		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
+		OnTrial: scorer.add, Progress: progress,
+	}
+	out, err := runner.Run(ctx)
+	var limit *campaigns.LimitError
+	switch {
+	case errors.As(err, &limit):
+		return failf(exitLimit, "campaign %s %w", plan.ID, err)
+	case ctx.Err() != nil:
+		return failf(exitInterrupted, "campaign %s is saved; run the same command to go on", plan.ID)
+	case err != nil:
+		return fmt.Errorf("campaign %s: %w", plan.ID, err)
+	}
+	stats, err := st.Stats(ctx)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	rows, err := ledgerRows(ctx, st)
+	if err != nil {
+		return err
+	}
+	doc, err := scorer.document(out, gauge.Read(), stats, rows)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return a.printJSON(doc)
+	}
+	return reports.RunTable(a.out, doc)
+}
+
+// estimate prints what a plan would run and the most it could cost.
+func (a *app) estimate(p *campaigns.Plan, asJSON bool) error {
+	var sum int64
+	triples := p.Schedule()
+	trials := 0
+	for _, t := range triples {
+		sum += t.Sum()
+		trials += len(t.Arms)
+	}
+	doc := struct {
+		Schema   schemaRef `json:"schema"`
+		Campaign string    `json:"campaign"`
+		Cases    int       `json:"cases"`
+		Arms     int       `json:"arms"`
+		Trials   int       `json:"trials"`
+		Triples  int       `json:"triples"`
+		Most     int64     `json:"most_micros"`
+		Ceiling  int64     `json:"ceiling_micros"`
+		Fits     bool      `json:"fits"`
+	}{schemaRef{"qualify.estimate", 1}, p.ID, len(p.Cases), len(p.Arms), trials, len(triples), sum, p.CapMicros, sum <= p.CapMicros}
+	if asJSON {
+		return a.printJSON(doc)
+	}
+	fmt.Fprintf(a.out, "campaign %s: %d cases, %d arms, %d trials in %d allotments\n", p.ID, doc.Cases, doc.Arms, trials, len(triples))
+	fmt.Fprintf(a.out, "at most %s USD (the sum of all trial budgets); ceiling_usd %s\n", usd(sum), usd(p.CapMicros))
+	return nil
+}
+
+// progressPrinter writes a plain line about every twentieth of the campaign.
+func progressPrinter(w io.Writer) func(campaigns.Progress) {
+	last := -1
+	return func(p campaigns.Progress) {
+		step := 20 * p.Done / max(p.Planned, 1)
+		if step == last && p.Done != p.Planned {
+			return
+		}
+		last = step
+		var b strings.Builder
+		fmt.Fprintf(&b, "%d/%d trials", p.Done, p.Planned)
+		for _, arm := range p.Arms {
+			fmt.Fprintf(&b, "  %s %d/%d", arm.Name, arm.Done, arm.Planned)
+		}
+		fmt.Fprintf(&b, "  charged %s held %s of %s USD\n", usd(p.Ceiling.Charged), usd(p.Ceiling.Held), usd(p.Ceiling.Limit))
+		_, _ = io.WriteString(w, b.String()) // progress is talk; a closed stderr does not stop a campaign
+	}
+}
