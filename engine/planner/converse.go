@@ -66,7 +66,7 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 	}
 	if end.Status == engine.StatusBlocked {
 		if m.st.open() == nil && m.st.Halt == "" {
-			m.st.Halt = engine.EndGaveUp
+			m.st.Halt = endReason(end.Code)
 		}
 		return nil
 	}
@@ -83,7 +83,7 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 		return nil
 	}
 	claims := end.Status == engine.StatusDone || end.Status == engine.StatusAnswer
-	if claims && !handed && !m.talking() {
+	if claims && !handed && !m.talking() && !m.st.ownerWaits() {
 		m.claim(t, k.Participant, end.Text)
 	}
 	return nil

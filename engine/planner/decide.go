@@ -168,8 +168,9 @@ func (m *Machine) speak(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 			}
 		}
 	}
-	if env.Decision == engine.DecideAnswer && o == nil {
-		// An answer given while no objective is open is a claim (DESIGN §5).
+	if env.Decision == engine.DecideAnswer && o == nil && !m.st.ownerWaits() && !m.talking() {
+		// An answer given while no objective is open is a claim (DESIGN §5),
+		// unless the owner has said more that nobody has read yet.
 		m.claim(t, coordinator, env.Text)
 	}
 	// A wait that answers an internal event holds nothing (R21).

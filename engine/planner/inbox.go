@@ -29,7 +29,7 @@ func (m *Machine) onMessage(t *turn) error {
 		st.Messages = append([]heard(nil), st.Messages[n-maxShownMessages:]...)
 	}
 	if m.authority.Reopens(*msg) && st.Claim != "" {
-		t.add(engine.Command{Kind: engine.CmdWithdraw, Claim: &engine.Claim{By: st.Claim, Text: msg.Text}})
+		t.add(engine.Command{Kind: engine.CmdWithdraw, Claim: &engine.Claim{By: st.Claim, Text: engine.Plain("reopened by " + msg.Type + " " + msg.ID)}})
 		st.Claim = ""
 	}
 	if m.authority.IsCorrection(*msg) {

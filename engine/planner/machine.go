@@ -186,15 +186,19 @@ func (m *Machine) block(t *turn, what string) error {
 	return t.note(NoteBlocked, map[string]any{"code": r.Code, "reason": r.Reason, "what": what})
 }
 
-// endReason is the reason of End for a refusal's code.
+// endReason is the reason of End for a code, the same in all modes: money is
+// budget, a limit is step_limit, what only a person can settle is escalated,
+// an agent's own word is gave_up.
 func endReason(code string) string {
 	switch code {
 	case engine.CodeBudgetExhausted, engine.CodeBudgetHalted:
 		return engine.EndBudget
 	case engine.CodeLimitReached:
 		return engine.EndStepLimit
-	default:
+	case engine.CodeUncertain, engine.CodeForbidden, engine.CodeUnboundedCost:
 		return engine.EndEscalated
+	default:
+		return engine.EndGaveUp
 	}
 }
 

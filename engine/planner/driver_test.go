@@ -1,0 +1,498 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/room"
+)
+
+// tb is the part of testing.TB and rapid.T that a driver needs.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// driver plays one room for the public Machine with hand-written replies. It
+// seals and loads texts as the runtime does; at every event a machine restored
+// from the snapshot just before must answer with the same commands and reach
+// the same snapshot. After every event it checks the invariants I3, I4, I5, I8,
+// I9 and I12.
+type driver struct {
+	t     tb
+	spec  Spec
+	m     *Machine
+	blobs map[string]string
+	open  []engine.Call
+	calls []engine.Call // all, ever
+	cmds  []engine.Command
+	log   []engine.Command // all, ever
+	n     int
+	facts *engine.Facts
+
+	used    map[engine.OpKey]bool
+	said    map[string]bool
+	digests map[string]string // task id to digest (I5)
+	version map[string]int    // objective to plan version (I4)
+	done    map[string]bool   // terminal objectives (I12)
+}
+
+func testSpec() Spec {
+	return Spec{
+		RoomSpec: engine.RoomSpec{
+			Goal: "Make the books agree", Owner: "ana", Parallel: 2,
+			Agents: []engine.Participant{
+				{ID: "keeper", Agent: "agent-k", Role: "specialist", Description: "edits", Tools: []string{"list", "fix"}},
+				{ID: "writer", Agent: "agent-w", Role: "specialist", Description: "writes", Tools: []string{"list", "note"}},
+				{ID: "double", Agent: "agent-w", Role: engine.RoleReviewer, Description: "the writer's other self", Tools: []string{"list"}},
+				{ID: "auditor", Agent: "agent-a", Role: engine.RoleReviewer, Description: "checks", Tools: []string{"list"}},
+				{ID: "second", Agent: "agent-s", Role: engine.RoleReviewer, Description: "checks too", Tools: []string{"list"}},
+			},
+			Criteria: []engine.Criterion{{ID: "c1", Text: "amounts agree"}, {ID: "c2", Text: "a note is written"}},
+			Tools: []engine.ToolSpec{
+				{Name: "list", Action: engine.ActionRead}, {Name: "fix", Action: engine.ActionWrite},
+				{Name: "note", Action: engine.ActionDraft}, {Name: "pay", Action: engine.ActionWrite},
+			},
+		},
+		AllowWrite: []string{"fix"}, CoordinatorPrompt: "plan", ReviewerPrompt: "review",
+	}
+}
+
+func start(t tb, spec Spec) *driver {
+	t.Helper()
+	d := &driver{
+		t: t, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{}, said: map[string]bool{},
+		digests: map[string]string{}, version: map[string]int{}, done: map[string]bool{},
+	}
+	d.m = d.fresh()
+	d.send(engine.Event{Kind: engine.EvStarted})
+	return d
+}
+
+func (d *driver) fresh() *Machine {
+	d.t.Helper()
+	m, err := New(d.spec)
+	if err != nil {
+		d.t.Fatalf("new: %v", err)
+	}
+	return m
+}
+
+func (d *driver) seal(t *engine.Text) {
+	if !t.Sealed() && !t.IsZero() {
+		t.Blob.Digest, t.Blob.Len = engine.Digest([]byte(t.S)), len(t.S)
+		d.blobs[t.Blob.Digest] = t.S
+	}
+}
+
+func (d *driver) snapshot(m *Machine) string {
+	d.t.Helper()
+	b, err := m.Snapshot()
+	if err != nil {
+		d.t.Fatalf("snapshot: %v", err)
+	}
+	return string(b)
+}
+
+func (d *driver) handle(m *Machine, ev engine.Event) []engine.Command {
+	d.t.Helper()
+	cmds, err := m.Handle(ev)
+	if err != nil {
+		d.t.Fatalf("event %s (%s): %v", ev.ID, ev.Kind, err)
+	}
+	before := d.snapshot(m)
+	for i := range cmds {
+		for _, t := range cmds[i].Texts() {
+			d.seal(t)
+		}
+	}
+	if diff := cmp.Diff(before, d.snapshot(m)); diff != "" {
+		d.t.Fatalf("sealing the commands reached the state:\n%s", diff)
+	}
+	return cmds
+}
+
+func (d *driver) send(ev engine.Event) []engine.Command {
+	d.t.Helper()
+	d.n++
+	if ev.ID == "" {
+		ev.ID = fmt.Sprintf("ev-%d", d.n)
+	}
+	ev.Facts = d.facts
+	for _, t := range ev.Texts() {
+		d.seal(t)
+	}
+	before := d.snapshot(d.m)
+	again := d.fresh()
+	if err := again.Restore([]byte(before)); err != nil {
+		d.t.Fatalf("restore: %v", err)
+	}
+	for _, t := range again.Texts() {
+		if t.Sealed() {
+			t.S = d.blobs[t.Blob.Digest]
+		}
+	}
+	if diff := cmp.Diff(before, d.snapshot(again)); diff != "" {
+		d.t.Fatalf("restore changes the snapshot:\n%s", diff)
+	}
+	d.cmds = d.handle(d.m, ev)
+	other := d.handle(again, ev)
+	a, errA := engine.Canonical(d.cmds)
+	b, errB := engine.Canonical(other)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		d.t.Fatalf("a restored machine answers otherwise: %v %v\n%s", errA, errB, cmp.Diff(string(a), string(b)))
+	}
+	if diff := cmp.Diff(d.snapshot(d.m), d.snapshot(again)); diff != "" {
+		d.t.Fatalf("a restored machine folds otherwise:\n%s", diff)
+	}
+	if ev.Key != nil {
+		d.open = slices.DeleteFunc(d.open, func(c engine.Call) bool { return c.Key == *ev.Key })
+	}
+	for _, c := range d.cmds {
+		d.check(c)
+	}
+	d.log = append(d.log, d.cmds...)
+	d.invariants()
+	return d.cmds
+}
+
+func (d *driver) check(c engine.Command) {
+	d.t.Helper()
+	if c.Call != nil {
+		if d.used[c.Call.Key] {
+			d.t.Fatalf("operation key %+v twice", c.Call.Key)
+		}
+		d.used[c.Call.Key] = true
+		call := *c.Call
+		if call.Request != nil {
+			for _, t := range call.Request.Texts() {
+				if t.Sealed() {
+					t.S = d.blobs[t.Blob.Digest]
+				}
+			}
+		}
+		d.open = append(d.open, call)
+		d.calls = append(d.calls, call)
+	}
+	if c.Say != nil {
+		if d.said[c.Say.ID] {
+			d.t.Fatalf("message id %s twice (R57)", c.Say.ID)
+		}
+		d.said[c.Say.ID] = true
+	}
+}
+
+func (d *driver) invariants() {
+	d.t.Helper()
+	st := &d.m.st
+	for _, e := range st.Inbox {
+		if e.Spent > MaxInterpretations {
+			d.t.Fatalf("I8: %d interpretations of %s", e.Spent, e.Event)
+		}
+	}
+	for _, w := range st.Works {
+		if old, ok := d.digests[w.Step.TaskID]; ok && old != w.Step.Digest {
+			d.t.Fatalf("I5: task %s has another digest", w.Step.TaskID)
+		}
+		d.digests[w.Step.TaskID] = w.Step.Digest
+	}
+	o := st.Objective
+	if o == nil {
+		return
+	}
+	if o.BarrenReplans > MaxBarrenReplans || len(o.FailedReports) > MaxFailedReports {
+		d.t.Fatalf("I8: barren %d, failed %v", o.BarrenReplans, o.FailedReports)
+	}
+	if v := d.version[o.ID]; o.Plan.Version != v && o.Plan.Version != v+1 || o.Plan.Predecessor != o.Plan.Version-1 {
+		d.t.Fatalf("I4: version %d after %d, predecessor %d", o.Plan.Version, v, o.Plan.Predecessor)
+	}
+	d.version[o.ID] = o.Plan.Version
+	if d.done[o.ID] {
+		for _, c := range d.cmds {
+			if c.Call != nil && c.Call.Key.Kind != engine.OpInterpret && !strings.HasPrefix(c.Call.Key.Cause, "talk:") {
+				d.t.Fatalf("I12: %+v for the completed %s", c.Call.Key, o.ID)
+			}
+		}
+	}
+	if r := o.Report; r != nil {
+		for _, s := range r.Slots {
+			if s.Agent == "" || s.Key != nil && slices.Contains(d.m.authors(), s.Agent) {
+				d.t.Fatalf("I9: reviewer %s is of an author's identity", s.Reviewer)
+			}
+		}
+	}
+	if o.Status == StatusCompleted && !d.done[o.ID] {
+		if o.Report == nil || o.Report.Verdict == nil || overall(*o.Report.Verdict) != engine.VerdictMet || o.Report.Ref.Version != o.ReportVersion || st.ownerWaits() {
+			d.t.Fatalf("I3: completed without an all-met verdict on the newest report, or over an unread owner event")
+		}
+		for _, w := range st.Works {
+			if st.taskStatus(w.Step.TaskID) != room.TaskCompleted {
+				d.t.Fatalf("completed with task %s %s", w.Step.TaskID, st.taskStatus(w.Step.TaskID))
+			}
+		}
+		d.done[o.ID] = true
+	}
+}
+
+// message delivers a persisted message.
+func (d *driver) message(from, kind, text string) []engine.Command {
+	d.t.Helper()
+	return d.send(engine.Event{Kind: engine.EvOwnerMessage, Message: &engine.OwnerMessage{
+		ID: fmt.Sprintf("m%d", d.n), Type: kind, From: from, Text: engine.Plain(text),
+	}})
+}
+
+// owner delivers a message of the owner.
+func (d *driver) owner(kind, text string) []engine.Command {
+	d.t.Helper()
+	return d.message("ana", kind, text)
+}
+
+// call is the one open call of an agent.
+func (d *driver) call(agent string) engine.Call {
+	d.t.Helper()
+	var found []engine.Call
+	for _, c := range d.open {
+		if c.Agent == agent {
+			found = append(found, c)
+		}
+	}
+	if len(found) != 1 {
+		d.t.Fatalf("%s has %d open calls, want 1; last commands:\n%s", agent, len(found), strings.Join(d.lines(), "\n"))
+	}
+	return found[0]
+}
+
+func (d *driver) outcome(c engine.Call, ev engine.Event) []engine.Command {
+	d.t.Helper()
+	ev.Key, ev.Op = &c.Key, engine.OperationID("room", c.Key)
+	return d.send(ev)
+}
+
+// reply answers the open model call of an agent.
+func (d *driver) reply(agent, text string, calls ...engine.ToolCall) []engine.Command {
+	d.t.Helper()
+	return d.outcome(d.call(agent), engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: engine.Plain(text), ToolCalls: calls}})
+}
+
+// end ends the open model call of an agent without reply.
+func (d *driver) end(agent string, kind engine.EventKind) []engine.Command {
+	d.t.Helper()
+	ev := engine.Event{Kind: kind}
+	if kind == engine.EvModelFailed {
+		ev.Reply = &engine.ModelReply{Error: "overloaded"}
+	}
+	return d.outcome(d.call(agent), ev)
+}
+
+func (d *driver) refuse(agent string, kind engine.EventKind, code string) []engine.Command {
+	d.t.Helper()
+	return d.outcome(d.call(agent), engine.Event{Kind: kind, Refusal: &engine.Refusal{Code: code, Reason: "because"}})
+}
+
+// work makes an agent call a tool with an ok result.
+func (d *driver) work(agent, tool, args, result string) {
+	d.t.Helper()
+	d.reply(agent, "", engine.ToolCall{ID: "x", Tool: tool, Args: engine.JSONText([]byte(args))})
+	c := d.call(agent)
+	if c.Tool == nil {
+		d.t.Fatalf("%s does not call %s", agent, tool)
+	}
+	write := false
+	for _, s := range d.spec.Tools {
+		write = write || s.Name == tool && s.Action != engine.ActionRead
+	}
+	d.outcome(c, engine.Event{Kind: engine.EvToolOK, Tool: &engine.ToolResult{Tool: tool, Args: c.Tool.Args, Result: engine.Plain(result), Write: write}})
+}
+
+// finish ends an agent's turn.
+func (d *driver) finish(agent, status, text string) []engine.Command {
+	d.t.Helper()
+	b, err := json.Marshal(engine.TurnReply{Status: status, Text: text})
+	if err != nil {
+		d.t.Fatalf("turn: %v", err)
+	}
+	return d.reply(agent, string(b))
+}
+
+// plan answers the interpretation in flight with env, bound to what was shown.
+func (d *driver) plan(env engine.PlanEnvelope) []engine.Command {
+	d.t.Helper()
+	req := d.shown()
+	env.Schema, env.BoundObjectiveRevision, env.BoundControlRevision = engine.FormatPlan, req.ObjectiveRevision, req.ControlRevision
+	b, err := json.Marshal(env)
+	if err != nil {
+		d.t.Fatalf("envelope: %v", err)
+	}
+	return d.reply("coordinator", string(b))
+}
+
+// shown is the plan request of the interpretation in flight.
+func (d *driver) shown() engine.PlanRequest {
+	d.t.Helper()
+	c := d.call("coordinator")
+	var req engine.PlanRequest
+	if err := json.Unmarshal([]byte(c.Request.Messages[0].Text.S), &req); err != nil {
+		d.t.Fatalf("plan request: %v", err)
+	}
+	return req
+}
+
+// judged is the review request in flight at a reviewer.
+func (d *driver) judged(reviewer string) engine.ReviewRequest {
+	d.t.Helper()
+	var req engine.ReviewRequest
+	if err := json.Unmarshal([]byte(d.call(reviewer).Request.Messages[0].Text.S), &req); err != nil {
+		d.t.Fatalf("review request: %v", err)
+	}
+	return req
+}
+
+// verdict answers the review in flight with one verdict per criterion.
+func (d *driver) verdict(reviewer string, verdicts ...string) []engine.Command {
+	d.t.Helper()
+	req := d.judged(reviewer)
+	r := engine.ReviewReply{Schema: engine.FormatReview, Report: req.Report}
+	for i, v := range verdicts {
+		r.Verdicts = append(r.Verdicts, engine.CriterionVerdict{Criterion: req.Criteria[i].ID, Verdict: v, Evidence: "seen"})
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		d.t.Fatalf("verdict: %v", err)
+	}
+	return d.reply(reviewer, string(b))
+}
+
+// lines describes the last commands.
+func (d *driver) lines() []string { return describe(d.cmds) }
+
+func describe(cmds []engine.Command) []string {
+	var out []string
+	for _, c := range cmds {
+		switch {
+		case c.Call != nil && c.Call.Request != nil:
+			out = append(out, fmt.Sprintf("model %s %s", c.Call.Agent, c.Call.Request.Format))
+		case c.Call != nil:
+			out = append(out, fmt.Sprintf("tool %s %s", c.Call.Agent, c.Call.Tool.Tool))
+		case c.Say != nil:
+			out = append(out, fmt.Sprintf("say %s %s: %s", c.Say.From, c.Say.Status, c.Say.Text.S))
+		case c.Claim != nil:
+			out = append(out, fmt.Sprintf("%s %s", c.Kind, c.Claim.By))
+		case c.Artifact != nil:
+			out = append(out, fmt.Sprintf("artifact %s v%d", c.Artifact.Name, c.Artifact.Version))
+		case c.Note != nil:
+			out = append(out, "note "+c.Note.Kind)
+		case c.End != nil:
+			out = append(out, "end "+c.End.Reason)
+		}
+	}
+	return out
+}
+
+// acts are the last commands without notes and messages.
+func (d *driver) acts() []string {
+	return slices.DeleteFunc(d.lines(), func(l string) bool { return strings.HasPrefix(l, "note ") || strings.HasPrefix(l, "say ") })
+}
+
+// note is the body of the last note of a kind.
+func (d *driver) note(kind string) string {
+	d.t.Helper()
+	for _, c := range slices.Backward(d.log) {
+		if c.Note != nil && c.Note.Kind == kind {
+			return c.Note.Body.S
+		}
+	}
+	d.t.Fatalf("no note %s", kind)
+	return ""
+}
+
+func (d *driver) notes(kind string) int {
+	n := 0
+	for _, c := range d.log {
+		if c.Note != nil && c.Note.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// count is how many calls of a kind were ever asked for.
+func (d *driver) count(kind engine.OpKind) int {
+	n := 0
+	for _, c := range d.calls {
+		if c.Key.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *driver) status() Status {
+	if d.m.st.Objective == nil {
+		return ""
+	}
+	return d.m.st.Objective.Status
+}
+
+// Steps and envelopes.
+
+func fixStep() engine.PlanStep {
+	return engine.PlanStep{
+		Key: "fix", Participant: "keeper", Instruction: "fix the amounts", ExpectedOutput: "a list of changes",
+		ActionLevel: engine.ActionWrite, Tools: []string{"list", "fix"}, Criteria: []string{"c1"},
+	}
+}
+
+func reportStep(deps ...string) engine.PlanStep {
+	return engine.PlanStep{
+		Key: "report", Participant: "writer", Instruction: "write the note", Deps: deps,
+		ActionLevel: engine.ActionDraft, Tools: []string{"note"}, Criteria: []string{"c2"}, Report: true,
+	}
+}
+
+func create(steps ...engine.PlanStep) engine.PlanEnvelope {
+	return engine.PlanEnvelope{Decision: engine.DecideObjective, Title: "May", Plan: steps, Explanation: "so"}
+}
+
+func revise(steps ...engine.PlanStep) engine.PlanEnvelope {
+	return engine.PlanEnvelope{Decision: engine.DecideRevisePlan, Plan: steps, Explanation: "anew"}
+}
+
+// keep repeats an admitted step so that its task is kept.
+func (d *driver) keep(key string) engine.PlanStep {
+	d.t.Helper()
+	for _, p := range d.shown().Progress {
+		if p.Step == key && p.Current {
+			return engine.PlanStep{
+				Key: p.Step, TaskID: p.Task, Participant: p.Participant, Instruction: p.Instruction, ExpectedOutput: p.ExpectedOutput,
+				ArtifactKind: p.ArtifactKind, Deps: p.Deps, ActionLevel: p.ActionLevel, Tools: p.Tools, Criteria: p.Criteria, Report: p.Report,
+			}
+		}
+	}
+	d.t.Fatalf("no current step %s", key)
+	return engine.PlanStep{}
+}
+
+// planned is a room whose owner asked and whose first plan is admitted.
+func planned(t tb, spec Spec, steps ...engine.PlanStep) *driver {
+	t.Helper()
+	d := start(t, spec)
+	d.owner(engine.MsgRequest, "please fix the books")
+	d.plan(create(steps...))
+	return d
+}
+
+// reviewing is a room whose first report is with the auditor.
+func reviewing(t tb, spec Spec) *driver {
+	t.Helper()
+	d := planned(t, spec, fixStep(), reportStep("fix"))
+	d.work("keeper", "fix", `{"id":"i-17"}`, "ok")
+	d.finish("keeper", engine.StatusDone, "fixed i-17")
+	d.finish("writer", engine.StatusDone, "i-17 was fixed")
+	return d
+}
