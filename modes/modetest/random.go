@@ -8,7 +8,7 @@ import (
 )
 
 // maxSteps bounds one random history.
-const maxSteps = 30
+const maxSteps = 20
 
 // Draw draws a number in [0, n). Tests give one that a property-testing
 // library backs, so that a failing history is printed and shrunk.
