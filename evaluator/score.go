@@ -253,6 +253,9 @@ func (arm *ScoreArm) pass(perTask map[string][]bool, distinct int, warnings []st
 			arm.PassHatPublished = published
 		}
 	}
+	if arm.PassHatPublished != nil {
+		warnings = append(warnings, fmt.Sprintf("the publisher's pass^k takes n = %d, the distinct trial indices of the file; a case has %d to %d trials", distinct, least, most))
+	}
 	return warnings, nil
 }
 

@@ -7,21 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// mostRunes bounds a foreign text in a table.
-const mostRunes = 120
-
 // Clean makes foreign text safe for one line of a terminal: control
 // characters, invisible formatting (bidirectional overrides among it), line
-// and paragraph separators and invalid UTF-8 become visible escapes, and the
-// text is cut after 120 characters.
+// and paragraph separators and invalid UTF-8 become visible escapes.
 func Clean(s string) string {
 	var b strings.Builder
-	n := 0
-	for i := 0; i < len(s); n++ {
-		if n == mostRunes {
-			b.WriteString("…")
-			break
-		}
+	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
@@ -36,4 +27,16 @@ func Clean(s string) string {
 		i += size
 	}
 	return b.String()
+}
+
+// mostRunes bounds a name at the head of a column.
+const mostRunes = 60
+
+// cell is Clean for the head of a column, cut after mostRunes characters.
+func cell(s string) string {
+	r := []rune(Clean(s))
+	if len(r) <= mostRunes {
+		return string(r)
+	}
+	return string(r[:mostRunes]) + "…"
 }

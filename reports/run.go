@@ -66,7 +66,7 @@ func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
 func writeArms(b *bytes.Buffer, arms []evaluator.ArmSummary) error {
 	names := make([]string, 0, len(arms))
 	for i := range arms {
-		names = append(names, Clean(arms[i].Name))
+		names = append(names, cell(arms[i].Name))
 	}
 	if err := grid(b, "metric", names, rowsOf(arms, runMetrics)); err != nil {
 		return err
@@ -117,7 +117,7 @@ var runMetrics = []metric[evaluator.ArmSummary]{
 	{"duplicate effects", func(a *evaluator.ArmSummary) string {
 		return overN(a.Duplicates.Confirmed, a.Duplicates.Trials, a.Duplicates.N)
 	}},
-	{"  suppressed / unknown", func(a *evaluator.ArmSummary) string {
+	{"duplicates suppressed / unknown", func(a *evaluator.ArmSummary) string {
 		return fmt.Sprintf("%d / %d", a.Duplicates.Suppressed, a.Duplicates.Unknown)
 	}},
 	{"collateral effects", func(a *evaluator.ArmSummary) string { return countN(a.Collateral) }},
@@ -134,15 +134,15 @@ var runMetrics = []metric[evaluator.ArmSummary]{
 		}
 		return quantile(a.Latency.P95, a.Latency.P95AtLeast)
 	}},
-	{"  n, censored", func(a *evaluator.ArmSummary) string {
+	{"latency n, censored", func(a *evaluator.ArmSummary) string {
 		if a.Latency == nil {
 			return notEvaluable
 		}
 		return fmt.Sprintf("%d, %d", a.Latency.N, a.Latency.Censored)
 	}},
 	{"cost charged", func(a *evaluator.ArmSummary) string { return fmt.Sprintf("%s (n %d)", usd(a.Cost.Charged), a.Cost.N) }},
-	{"  held / unknown", func(a *evaluator.ArmSummary) string { return usd(a.Cost.Held) + " / " + usd(a.Cost.Unknown) }},
-	{"  by role", func(a *evaluator.ArmSummary) string { return roles(a.Cost.ByRole) }},
+	{"cost held / unknown", func(a *evaluator.ArmSummary) string { return usd(a.Cost.Held) + " / " + usd(a.Cost.Unknown) }},
+	{"cost by role", func(a *evaluator.ArmSummary) string { return roles(a.Cost.ByRole) }},
 	{"termination", func(a *evaluator.ArmSummary) string { return lines(counts(a.Termination)) }},
 }
 
@@ -192,7 +192,7 @@ func lines(s string) string { return strings.ReplaceAll(s, ", ", "\n") }
 func writeFaults(b *bytes.Buffer, arms []evaluator.ArmSummary) error {
 	var kinds, names []string
 	for i := range arms {
-		names = append(names, Clean(arms[i].Name))
+		names = append(names, cell(arms[i].Name))
 		for k := range arms[i].Faults {
 			if !slices.Contains(kinds, k) {
 				kinds = append(kinds, k)

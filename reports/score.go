@@ -21,7 +21,7 @@ func ScoreTable(w io.Writer, doc *evaluator.ScoreDocument) error {
 	}
 	names := make([]string, 0, len(doc.Arms))
 	for i := range doc.Arms {
-		names = append(names, Clean(doc.Arms[i].Name))
+		names = append(names, cell(doc.Arms[i].Name))
 	}
 	if err := grid(&b, "metric", names, rowsOf(doc.Arms, scoreMetrics)); err != nil {
 		return err
