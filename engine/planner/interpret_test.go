@@ -100,7 +100,12 @@ func TestR21_WaitHoldsOnlyWhenItAnswersTheOwner(t *testing.T) {
 	t.Parallel()
 	one := with(fixStep(), func(s *engine.PlanStep) { s.Key = "one" })
 	two := with(fixStep(), func(s *engine.PlanStep) { s.Key = "two"; s.Deps = []string{"one"} })
-	bad := with(fixStep(), func(s *engine.PlanStep) { s.Key = "bad"; s.Participant = "writer"; s.Tools = nil; s.ActionLevel = "read" })
+	bad := with(fixStep(), func(s *engine.PlanStep) {
+		s.Key = "bad"
+		s.Participant = "writer"
+		s.Tools = nil
+		s.ActionLevel = "read"
+	})
 	d := planned(t, testSpec(), one, two, bad, reportStep("two"))
 	d.finish("writer", engine.StatusBlocked, "cannot")
 	d.finish("keeper", engine.StatusDone, "one is done")
@@ -339,14 +344,14 @@ func TestParseEnvelope(t *testing.T) {
 	t.Parallel()
 	const head = `"schema":"plan/v1","bound_objective_revision":0,"bound_control_revision":0,`
 	for text, want := range map[string][]string{
-		"```json\n{" + head + `"decision":"noop"}` + "\n```": nil,
-		` {` + head + `"decision":"answer","text":"x"} `:    nil,
-		`{` + head + `"decision":"noop"} trailing`:          {"format:"},
-		`{` + head + `"decision":"answer"}`:                 {"format:"},
-		`{` + head + `"decision":"noop","plan":[{}]}`:       {"format:"},
-		`{` + head + `"decision":"dance"}`:                  {"format:"},
-		`{` + head + `"decision":"revise_plan"}`:            {"format:"},
-		`{` + head + `"Decision":"noop"}`:                   {"unknown_field:"},
+		"```json\n{" + head + `"decision":"noop"}` + "\n```":                            nil,
+		` {` + head + `"decision":"answer","text":"x"} `:                                nil,
+		`{` + head + `"decision":"noop"} trailing`:                                      {"format:"},
+		`{` + head + `"decision":"answer"}`:                                             {"format:"},
+		`{` + head + `"decision":"noop","plan":[{}]}`:                                   {"format:"},
+		`{` + head + `"decision":"dance"}`:                                              {"format:"},
+		`{` + head + `"decision":"revise_plan"}`:                                        {"format:"},
+		`{` + head + `"Decision":"noop"}`:                                               {"unknown_field:"},
 		`{` + head + `"decision":"create_objective","plan":[{"key":"a","estimate":1}]}`: {"unknown_field:"},
 		`{"schema":"plan/v1","decision":"noop"}`:                                        {"format:", "format:"},
 	} {
