@@ -97,6 +97,7 @@ func DecodeYAML(file string, data []byte, out any) *Source {
 var (
 	lineOf       = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 	unknownField = regexp.MustCompile(`^field (.+) not found in type \S+$`)
+	parserFault  = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
 	wrongType    = regexp.MustCompile("^cannot unmarshal (\\S+)(?: (`.*`))? into .*$")
 )
 
@@ -115,6 +116,9 @@ func (s *Source) fault(err error) {
 				line = n
 			}
 			t = m[2]
+			if parserFault.MatchString(t) {
+				line++ // the library counts lines from 0 in faults of its parser, from 1 in others
+			}
 		}
 		if m := unknownField.FindStringSubmatch(t); m != nil {
 			t = fmt.Sprintf("unknown field %q", m[1])

@@ -182,10 +182,10 @@ func (j *judge) document(c *Check) finding {
 		shown = short(corpus.PlainText(got))
 	}
 	why := c.Document + " is " + shown
-	switch {
-	case c.Is == corpus.Absent:
+	switch c.Is {
+	case corpus.Absent:
 		return verdictOf(!there, why)
-	case c.Is == corpus.Present:
+	case corpus.Present:
 		return verdictOf(there, why)
 	}
 	want := c.Equals

@@ -169,11 +169,7 @@ func (o *Owner) heard(ev engine.Event) {
 func claims(commands []engine.Command) bool {
 	stands := false
 	for _, c := range commands {
-		if c.Kind == engine.CmdClaim {
-			stands = true
-		} else if c.Kind == engine.CmdWithdraw {
-			stands = false
-		}
+		stands = c.Kind == engine.CmdClaim || stands && c.Kind != engine.CmdWithdraw
 	}
 	return stands
 }

@@ -75,8 +75,7 @@ func (w *World) Do(_ context.Context, r engine.ToolRequest) (engine.ToolOutcome,
 	}
 	args, err := t.Args().Check(r.Args)
 	if err != nil {
-		out.Outcome, out.Result = engine.ToolError, []byte(err.Error())
-		return out, nil
+		return refused(out, err), nil
 	}
 	faults := w.faultsAt(r.Tool, r.Target)
 	if f := firstOf(faults, corpus.FaultSlow); f != nil {
@@ -96,10 +95,8 @@ func (w *World) Do(_ context.Context, r engine.ToolRequest) (engine.ToolOutcome,
 		docs = w.before
 	}
 	rec, result, err := w.effect(t, r, args, docs)
-	var no refusal
-	if errors.As(err, &no) {
-		out.Outcome, out.Result = engine.ToolError, []byte(no)
-		return out, nil
+	if no := refusal(""); errors.As(err, &no) {
+		return refused(out, no), nil
 	}
 	if err != nil {
 		return engine.ToolOutcome{}, fmt.Errorf("tool %s: %w", r.Tool, err)
@@ -110,6 +107,12 @@ func (w *World) Do(_ context.Context, r engine.ToolRequest) (engine.ToolOutcome,
 		out = lost(out, f.ID)
 	}
 	return out, nil
+}
+
+// refused turns an outcome into an error that the caller sees.
+func refused(out engine.ToolOutcome, why error) engine.ToolOutcome {
+	out.Outcome, out.Result = engine.ToolError, []byte(why.Error())
+	return out
 }
 
 // lost turns an outcome into an unknown one.
