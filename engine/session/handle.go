@@ -59,6 +59,7 @@ func (s *Session) reply(ev engine.Event) ([]engine.Command, *Turn, error) {
 		}
 		// Models repeat their call ids or leave them out; positions do not.
 		s.s.Asked++
+		calls[i].Tool = valid(calls[i].Tool)
 		calls[i].ID = fmt.Sprintf("call_%d", s.s.Asked)
 		s.s.Pending = append(s.s.Pending, s.check(calls[i]))
 	}

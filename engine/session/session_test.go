@@ -400,3 +400,39 @@ func TestDetachedSessionLeavesItsPromptOutAndTakesOnlyTheSameBack(t *testing.T) 
 		t.Fatal("attached a prompt to a session that holds its own")
 	}
 }
+
+func TestSessionSpeaksTheSameBytesAfterAReload(t *testing.T) {
+	t.Parallel()
+	bad := "no \xff such"
+	lived, reloaded := newDriver(t), newDriver(t)
+	var got [2][]string
+	for i, d := range []*driver{lived, reloaded} {
+		d.s.Say("ana", sealed("please"))
+		d.take(d.s.Step())
+		key := d.last.Key
+		fold := func(ev engine.Event) {
+			if d == reloaded {
+				d.reload()
+			}
+			key = d.last.Key
+			ev.Key = &key
+			cmds, _, err := d.s.Handle(ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.take(cmds)
+		}
+		fold(engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{ToolCalls: []engine.ToolCall{tool("get", `{}`), tool(bad, `{}`)}}})
+		fold(engine.Event{Kind: engine.EvToolError, Tool: &engine.ToolResult{Result: sealed(bad)}})
+		fold(engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: sealed(bad)}})
+		fold(engine.Event{Kind: engine.EvModelUnknown})
+		for _, m := range d.last.Request.Messages {
+			if !m.Text.Sealed() {
+				got[i] = append(got[i], m.Text.S)
+			}
+		}
+	}
+	if diff := cmp.Diff(got[0], got[1]); diff != "" || len(got[0]) != 4 {
+		t.Fatalf("%d texts (-lived +reloaded):\n%s", len(got[0]), diff)
+	}
+}
