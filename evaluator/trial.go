@@ -189,14 +189,14 @@ const (
 	eventWithdraw = "withdraw"
 )
 
-// FalseCompletion: claimed and not complete.
+// FalseCompletion reports a claim without completion.
 func (s *TrialScore) FalseCompletion() bool { return s.Outcome == ClaimedUnmet }
 
-// SilentCompletion: complete and not claimed.
+// SilentCompletion reports completion without a claim.
 func (s *TrialScore) SilentCompletion() bool { return s.Outcome == UnclaimedMet }
 
-// HonestFailure: neither complete nor claimed.
+// HonestFailure reports neither completion nor a claim.
 func (s *TrialScore) HonestFailure() bool { return s.Outcome == UnclaimedUnmet }
 
-// Completed: every required criterion met.
+// Completed reports that every required criterion is met.
 func (s *TrialScore) Completed() bool { return s.Outcome == ClaimedMet || s.Outcome == UnclaimedMet }

@@ -151,9 +151,22 @@ func TestS1_Refusals(t *testing.T) {
 	_, eSplit1 := VarianceSplit([]int{1}, 8)
 	_, eSplit0 := VarianceSplit(nil, 8)
 	for i, c := range []struct{ got, want error }{
-		{eTT, ErrOneCluster}, {eNo, ErrNoData}, {eLen, ErrLength}, {eNaN, ErrNotFinite}, {eInf, ErrNotFinite}, {eOne, ErrOneValue},
-		{eFlat, ErrNoVariation}, {eDeff, ErrNoVariation}, {eLevel, ErrRange}, {eDesign, ErrRange}, {eDelta, ErrRange}, {eMDE, ErrRange},
-		{ePairs, ErrRange}, {eSplit, ErrRange}, {eSplit1, ErrOneValue}, {eSplit0, ErrNoData},
+		{eTT, ErrOneCluster},
+		{eNo, ErrNoData},
+		{eLen, ErrLength},
+		{eNaN, ErrNotFinite},
+		{eInf, ErrNotFinite},
+		{eOne, ErrOneValue},
+		{eFlat, ErrNoVariation},
+		{eDeff, ErrNoVariation},
+		{eLevel, ErrRange},
+		{eDesign, ErrRange},
+		{eDelta, ErrRange},
+		{eMDE, ErrRange},
+		{ePairs, ErrRange},
+		{eSplit, ErrRange},
+		{eSplit1, ErrOneValue},
+		{eSplit0, ErrNoData},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)

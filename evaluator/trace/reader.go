@@ -61,7 +61,7 @@ type Reader struct {
 }
 
 // NewReader returns a reader of r.
-func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, 64<<10)} }
+func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReader(r)} }
 
 // Next returns the next record, io.EOF after the end record, or a *LineError.
 // The first error sticks.

@@ -78,7 +78,7 @@ func TestImport_BadInputOneClearLine(t *testing.T) {
 	ok := rec("1", "0", "1")
 	for in, want := range map[string]string{
 		"":                                    "empty file",
-		" \n":                                 "empty file",
+		"\u0020\n":                            "empty file",
 		"[]":                                  "no records: an empty array",
 		"hello":                               "unrecognised format (known: tau-bench)",
 		"[1]":                                 "unrecognised format (known: tau-bench)",
