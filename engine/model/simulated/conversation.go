@@ -33,6 +33,7 @@ type conversation struct {
 type request struct {
 	at    int
 	owner bool // asks for everything in force
+	text  string
 	marks marks
 }
 
@@ -93,7 +94,7 @@ func (c *conversation) readUser(g *gold, at int, m model.Message) {
 	}
 	if strings.HasSuffix(m.From, ownerSuffix) {
 		c.owner = append(c.owner, m.Text)
-		c.requests = append(c.requests, request{at: at, owner: true})
+		c.requests = append(c.requests, request{at: at, owner: true, text: m.Text})
 		return
 	}
 	marks := g.readMarks(m.Text)

@@ -17,8 +17,9 @@ const (
 )
 
 // judge finds for each step what the tasks prove. Every call proves one step
-// at most, in order. Words are proved by the texts or by the result of a
-// completed task.
+// at most, in order; what a call did stands, whatever became of its plan.
+// Words are proved by the texts or by the result of a completed task of the
+// current plan: results of superseded ones are not delivered any more.
 func judge(steps []*step, tasks []engine.TaskProgress, texts ...string) map[string]proof {
 	out := map[string]proof{}
 	for _, want := range []string{engine.ToolOK, engine.ToolUnknown} {
@@ -31,7 +32,7 @@ func judge(steps []*step, tasks []engine.TaskProgress, texts ...string) map[stri
 		}
 	}
 	for _, t := range tasks {
-		if t.Status == "completed" {
+		if t.Current && t.Status == taskCompleted {
 			texts = append(texts, t.Result)
 		}
 	}

@@ -96,28 +96,37 @@ type planner struct {
 	orders  [][]*step         // what each new one does
 }
 
-// lookBack finds what is missing by the evidence. Unknown outcomes count as
-// missing only when nothing else is. The words of the report are always
-// ordered again: a successor plan owes a new report.
+// lookBack finds what is missing by the evidence. The words of the report are
+// always ordered again: a successor plan owes a new report.
 func (b *planner) lookBack() {
 	b.proved = judge(b.inForce, b.req.Progress)
-	certain := b.without(proofMissing)
-	if len(certain) == 0 {
-		certain = b.without(proofUnknown)
-	}
+	doubtful := len(b.with(proofMissing)) == 0
 	report := b.report()
 	for _, s := range b.inForce {
-		if slices.Contains(certain, s) || s == report && s.words() {
+		if b.proved[s.ID] == proofMissing || s == report && s.words() ||
+			b.proved[s.ID] == proofUnknown && (doubtful || b.doubted(s)) {
 			b.missing = append(b.missing, s)
 		}
 	}
-	if len(b.missing) == 0 {
-		b.again = report
-	}
 }
 
-func (b *planner) without(state proof) []*step {
+func (b *planner) with(state proof) []*step {
 	return slices.DeleteFunc(slices.Clone(b.inForce), func(s *step) bool { return b.proved[s.ID] != state })
+}
+
+// doubted reports that a call of unknown outcome must be taken for missing
+// beside other faults: a reviewer did not accept its criterion, or the owner's
+// newest word is a correction that speaks of it.
+func (b *planner) doubted(s *step) bool {
+	if r := b.req.Review; r != nil {
+		for _, v := range r.Verdicts {
+			if v.Verdict != engine.VerdictMet && slices.Contains(s.Meets, v.Criterion) {
+				return true
+			}
+		}
+	}
+	n := len(b.req.Messages)
+	return n > 0 && corrects(b.req.Messages[n-1].Type) && s.spokenOf(b.req.Messages[n-1].Text) > 0
 }
 
 // report is the step that holds the report: the one marked so, else the last.
@@ -197,6 +206,26 @@ func (b *planner) keep() {
 			ExpectedOutput: t.ExpectedOutput, ArtifactKind: t.ArtifactKind, Deps: list(t.Deps),
 			ActionLevel: t.ActionLevel, Tools: list(t.Tools), Criteria: list(t.Criteria),
 		})
+	}
+	b.redeliver()
+}
+
+// redeliver adds the words that no retained task delivers, and turns to a bare
+// report when nothing at all is left to do.
+func (b *planner) redeliver() {
+	delivered := set{}
+	for _, k := range b.kept {
+		delivered.add(b.g.readMarks(k.Instruction).todo...)
+	}
+	var missing []*step
+	for _, s := range b.inForce {
+		if slices.Contains(b.missing, s) || s.words() && !delivered[s.ID] {
+			missing = append(missing, s)
+		}
+	}
+	b.missing = missing
+	if len(b.missing) == 0 {
+		b.again = b.report()
 	}
 }
 

@@ -57,11 +57,11 @@ func (g *gold) opened(text string) []*step {
 	return append(fresh, rest...)
 }
 
-// concerned lists all steps by how much a message speaks of them, best first:
-// words shared with short argument values and artifact names count double,
-// words shared with the tool's name once. Among equals, what changes something
-// comes before what reads, then the order of the oracle holds. What the owner
-// said before is not shown to a router, so steps not yet in force count too.
+// concerned lists all steps by how much a message speaks of them, best first;
+// words shared with the tool's name count least. Among equals, what changes
+// something comes before what reads, then the order of the oracle holds. What
+// the owner said before is not shown to a router, so steps not yet in force
+// count too.
 func (g *gold) concerned(text string) []*step {
 	said := set{}
 	said.add(split(text)...)
@@ -70,15 +70,28 @@ func (g *gold) concerned(text string) []*step {
 	for i := range g.steps {
 		s := &g.steps[i]
 		steps[i] = s
-		n := 2 * shared(said, s.values())
-		n += shared(said, split(s.Tool))
-		score[s.ID] = n * 2
+		score[s.ID] = 2 * (2*s.spokenOf(text) + shared(said, split(s.Tool)))
 		if g.tools[s.Tool] != engine.ActionRead {
 			score[s.ID]++
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b *step) int { return score[b.ID] - score[a.ID] })
 	return steps
+}
+
+// spokenOf counts the short argument values of the step, and the name of its
+// artifact, that a text speaks of: names them, or shares a word with them.
+func (s *step) spokenOf(text string) int {
+	said := set{}
+	said.add(split(text)...)
+	text, n := strings.ToLower(text), 0
+	for _, v := range s.values() {
+		v = strings.ToLower(v)
+		if len(v) > 1 && strings.Contains(text, v) || shared(said, split(v)) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func shared(said set, words []string) int {
@@ -96,12 +109,11 @@ func shared(said set, words []string) int {
 // longer ones are prose and share words with any message.
 const longestValue = 24
 
-// values are the words of the step's short arguments and of its artifact's
-// name.
+// values are the short scalar arguments of the step and its artifact's name.
 func (s *step) values() []string {
 	var out []string
 	if s.Artifact != nil {
-		out = append(out, split(s.Artifact.Name)...)
+		out = append(out, s.Artifact.Name)
 	}
 	if s.words() {
 		return out
@@ -111,8 +123,12 @@ func (s *step) values() []string {
 		return out
 	}
 	for _, raw := range args {
-		if len(raw) <= longestValue {
-			out = append(out, split(string(raw))...)
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		if len(text) <= longestValue {
+			out = append(out, text)
 		}
 	}
 	return out

@@ -95,6 +95,13 @@ func (p *Provider) survey(c *conversation, requests []request) *work {
 		}
 	}
 	suspects := w.lookBack()
+	for _, r := range requests {
+		for id := range suspects {
+			if r.owner && w.spoken(r, id) {
+				delete(suspects, id) // the owner means this one: it is as good as missing
+			}
+		}
+	}
 	for _, s := range w.asked {
 		if w.mine(s) && !s.words() && !w.settled[s.ID] {
 			w.todo = append(w.todo, s)
@@ -108,6 +115,17 @@ func (p *Provider) survey(c *conversation, requests []request) *work {
 	earlier := len(c.ends) > 0 || len(c.calls) > 0 && c.calls[0].at < w.epoch
 	w.recheck = owner && earlier && len(w.todo) == 0 && len(w.pendingElsewhere()) == 0 && requests[len(requests)-1].owner
 	return w
+}
+
+// spoken reports that a request of the owner speaks of a step, after its call.
+func (w *work) spoken(r request, id string) bool {
+	s := w.g.at(id)
+	for _, k := range slices.Backward(w.calls) {
+		if s.same(k.tool, k.canon) {
+			return k.at < r.at && s.spokenOf(r.text) > 0
+		}
+	}
+	return false
 }
 
 // lookBack settles the steps whose exact call came back ok before the epoch,
