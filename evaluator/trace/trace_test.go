@@ -75,20 +75,47 @@ func TestWriterReader_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestTrace_EveryFlippedBitFailsVerification flips every bit of a small trace
-// in turn: no single-bit change may verify.
+// tiny writes the smallest trace that has a claim and a world to judge.
+func tiny(t *testing.T) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := NewWriter(&buf)
+	if err := errors.Join(w.Header(Header{Arm: "a", Case: "c"}), w.Event(Event{Kind: "claim"})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.End(End{AtUS: 1, Termination: "completed", Claim: &Claim{By: "p"}, Documents: map[string]json.RawMessage{"d": json.RawMessage("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// TestTrace_EveryFlippedBitFailsVerification flips every bit of a tiny trace
+// in turn, and one bit of every byte of a trace with all kinds of records: no
+// single-bit change may verify.
 func TestTrace_EveryFlippedBitFailsVerification(t *testing.T) {
 	t.Parallel()
-	b, _ := small(t)
-	for i := range b {
+	flip := func(b []byte, i, bit int) {
+		b[i] ^= 1 << bit
+		if _, err := Verify(bytes.NewReader(b)); err == nil {
+			t.Errorf("bit %d of byte %d flipped (now %q) and the trace still verifies", bit, i, b[i])
+		} else if le := (*LineError)(nil); !errors.As(err, &le) {
+			t.Errorf("byte %d: error without a line: %v", i, err)
+		}
+		b[i] ^= 1 << bit
+	}
+	every := tiny(t)
+	for i := range every {
 		for bit := range 8 {
-			b[i] ^= 1 << bit
-			if _, err := Verify(bytes.NewReader(b)); err == nil {
-				t.Errorf("bit %d of byte %d flipped (now %q) and the trace still verifies", bit, i, b[i])
-			} else if le := (*LineError)(nil); !errors.As(err, &le) {
-				t.Errorf("byte %d: error without a line: %v", i, err)
-			}
-			b[i] ^= 1 << bit
+			flip(every, i, bit)
+		}
+	}
+	some, _ := small(t)
+	for i := range some {
+		flip(some, i, i%8)
+	}
+	for _, b := range [][]byte{every, some} {
+		if _, err := Verify(bytes.NewReader(b)); err != nil {
+			t.Errorf("the trace itself does not verify: %v", err)
 		}
 	}
 }
