@@ -146,6 +146,9 @@ func (p *Provider) handOver(d dice, w *work) answer {
 	if len(done) > 0 {
 		parts = append(parts, "This is done: "+mark("done", done))
 	}
+	if heard := w.g.turns(w.known); len(heard) > 0 {
+		parts = append(parts, "The owner has changed the order: "+mark("heard", heard))
+	}
 	if len(later) > 0 {
 		parts = append(parts, "This comes after you: "+mark("later", later))
 	}

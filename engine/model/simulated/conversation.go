@@ -20,7 +20,7 @@ const ownerSuffix = " (owner)"
 type conversation struct {
 	me         string
 	colleagues set
-	owner      []string // texts of the owner, oldest first
+	known      []string // texts of the owner, seen or heard of
 	requests   []request
 	calls      []seenCall
 	told       set // steps that others say are done
@@ -93,12 +93,15 @@ func (c *conversation) readUser(g *gold, at int, m model.Message) {
 		return
 	}
 	if strings.HasSuffix(m.From, ownerSuffix) {
-		c.owner = append(c.owner, m.Text)
+		c.known = append(c.known, m.Text)
 		c.requests = append(c.requests, request{at: at, owner: true, text: m.Text})
 		return
 	}
 	marks := g.readMarks(m.Text)
 	c.told.add(marks.done...)
+	for _, id := range marks.heard {
+		c.known = append(c.known, g.messages[id])
+	}
 	if marks.round > 0 {
 		c.round = marks.round
 	}

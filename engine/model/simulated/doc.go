@@ -18,10 +18,12 @@
 //
 //	[todo s2 s3]   do these now            [done s1]      these are done
 //	[later s5]     these come afterwards   [report s4]    done; close with a report on it
+//	[heard m2]     the owner has said this
 //	[round 2]      this is the second attempt; say so in the closing text
 //
 // Marks count in messages of agents only. A message of the owner asks for all
-// steps in force, judged by the owner messages visible (Step.Since, Step.Until).
+// steps in force, judged by the owner messages seen or heard of (Step.Since,
+// Step.Until).
 //
 // # What a turn believes
 //

@@ -89,3 +89,31 @@ func TestHandOverTellsWhatIsDoneAndWhatComesAfter(t *testing.T) {
 		t.Errorf("a hand-over is no claim: %s", got.Status)
 	}
 }
+
+// Who did not hear the owner change the order learns of it with the hand-over,
+// and still knows when the owner comes back.
+func TestHandOverPassesOnWhatTheOwnerChanged(t *testing.T) {
+	t.Parallel()
+	o := ledger()
+	o.Messages["m2"] = "Write to Ana only; and look at the shop book first."
+	o.Steps[2].Until = "m2"
+	o.Steps = append(o.Steps, Step{ID: "s5", By: "keeper", Tool: "list", Args: raw(`{"book":"shop"}`), Since: "m2"})
+	tm := newTeam(t, provider(t, o), "keeper", "writer")
+	tm.run(t, "keeper", owner, "Make the books agree.")
+	tm.made = nil
+	tm.run(t, "writer", owner, o.Messages["m2"])
+	if diff := cmp.Diff([]string{"keeper: " + list2}, tm.made); diff != "" {
+		t.Errorf("the change: %s", diff)
+	}
+	k := tm.members["keeper"] // its answer to the change was lost on the way
+	for i := range k.messages {
+		if len(k.messages[i].ToolCalls) > 0 && k.messages[i].ToolCalls[0].Args == `{"book":"shop"}` {
+			k.messages[i].ToolCalls[0].Args = `{"book":"bank"}`
+		}
+	}
+	tm.made = nil
+	tm.run(t, "keeper", owner, "You have not looked at the shop.")
+	if diff := cmp.Diff([]string{"keeper: " + list2}, tm.made); diff != "" {
+		t.Errorf("the owner came back: %s", diff)
+	}
+}

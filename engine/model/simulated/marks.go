@@ -11,13 +11,14 @@ import (
 // package comment.
 type marks struct {
 	todo, done, later, report []string
+	heard                     []string // ids of owner messages
 	round                     int
 }
 
-var markPattern = regexp.MustCompile(`\[(todo|done|later|report|round)((?: [A-Za-z0-9._-]+)+)\]`)
+var markPattern = regexp.MustCompile(`\[(todo|done|later|report|heard|round)((?: [A-Za-z0-9._-]+)+)\]`)
 
-// readMarks finds the marks of a text. Names that are no step of this oracle
-// are passed over.
+// readMarks finds the marks of a text. Names that are no step, or no message,
+// of this oracle are passed over.
 func (g *gold) readMarks(text string) marks {
 	var m marks
 	for _, found := range markPattern.FindAllStringSubmatch(text, -1) {
@@ -26,6 +27,10 @@ func (g *gold) readMarks(text string) marks {
 			if n, err := strconv.Atoi(names[0]); err == nil {
 				m.round = n
 			}
+			continue
+		}
+		if found[1] == "heard" {
+			m.heard = append(m.heard, slices.DeleteFunc(names, func(id string) bool { return g.messages[id] == "" })...)
 			continue
 		}
 		names = slices.DeleteFunc(names, func(id string) bool { return g.at(id) == nil })

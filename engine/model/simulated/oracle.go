@@ -127,6 +127,8 @@ func (g *gold) check(s Step) (step, error) {
 	for _, id := range []string{s.Since, s.Until} {
 		if text, ok := g.messages[id]; id != "" && (!ok || strings.TrimSpace(text) == "") {
 			return step{}, fmt.Errorf("owner message %q has no text", id)
+		} else if id != "" && !stepID.MatchString(id) {
+			return step{}, fmt.Errorf("owner message %q: the id may hold what step ids hold", id)
 		}
 	}
 	st := step{Step: s}
@@ -154,6 +156,20 @@ func (g *gold) at(id string) *step {
 		return nil
 	}
 	return &g.steps[i]
+}
+
+// turns lists, sorted, the owner messages among texts that change what is in
+// force.
+func (g *gold) turns(texts []string) []string {
+	out := set{}
+	for i := range g.steps {
+		for _, id := range []string{g.steps[i].Since, g.steps[i].Until} {
+			if id != "" && g.seen(id, texts) {
+				out.add(id)
+			}
+		}
+	}
+	return sortedKeys(out)
 }
 
 // seen reports whether one of the owner's texts is the message of this id.

@@ -229,6 +229,34 @@ func TestSuccessorPlanOrdersWhatIsMissing(t *testing.T) {
 	}
 }
 
+// A call of unknown outcome is ordered again beside other faults when the
+// reviewer did not accept its criterion, or the owner speaks of it.
+func TestDoubtedOutcomesAreOrderedAgain(t *testing.T) {
+	t.Parallel()
+	p := provider(t, ledger())
+	first := propose(t, p, "op1", planRequest())
+	for _, c := range []struct {
+		name    string
+		verdict string
+		said    string
+		want    []string
+	}{
+		{"accepted, unspoken", engine.VerdictMet, "Hm.", []string{"writer: s4"}},
+		{"not accepted", engine.VerdictUnmet, "Hm.", []string{"keeper: s2", "writer: s4"}},
+		{"spoken of", engine.VerdictMet, "17 has the old amount.", []string{"keeper: s2", "writer: s4"}},
+	} {
+		env := propose(t, p, "op2", planRequest(func(r *engine.PlanRequest) {
+			r.PlanVersion, r.Reason = 1, "review_unmet"
+			r.Progress = progressOf(t, p, first.Plan, map[string]string{"s2": engine.ToolUnknown, "s4": "wrong"})
+			r.Messages = append(r.Messages, engine.PlanMessage{ID: "k", Type: engine.MsgCorrection, From: "ana", Text: c.said})
+			r.Review = &engine.ReviewReply{Verdicts: []engine.CriterionVerdict{{Criterion: "c-amount", Verdict: c.verdict}}}
+		}))
+		if diff := cmp.Diff(c.want, orders(p.gold, env.Plan)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
 // A call that came back ok under a superseded plan is not ordered again.
 func TestHistoryCountsAsDone(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,15 @@ func TestReviewerJudgesByTheEvidence(t *testing.T) {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
+	// Calls of a superseded plan did what they did; its words are not delivered.
+	evidence := progressOf(t, p, plan, nil)
+	for i := range evidence {
+		evidence[i].Current = false
+	}
+	want := map[string]string{"c-amount": engine.VerdictMet, "c-note": engine.VerdictUnmet, "c-free": engine.VerdictMet}
+	if diff := cmp.Diff(want, verdicts(t, p, reviewRequest("Done.", evidence))); diff != "" {
+		t.Errorf("superseded: %s", diff)
+	}
 }
 
 // Two intended equal calls need two calls in the evidence.

@@ -12,9 +12,9 @@ import (
 
 // route answers a route/v1 call with one of the candidates, or none.
 //
-// A correction goes to whoever is responsible for the step it seems to be
-// about; any other message to whoever is responsible for the first step that
-// it makes known, else for the first step in force.
+// A message that makes steps known goes to whoever is responsible for the first
+// of them; else a correction to whoever is responsible for the step it seems to
+// be about, and any other message to whoever is for the first step in force.
 func (p *Provider) route(call model.Call) answer {
 	var req engine.RouteRequest
 	if err := json.Unmarshal([]byte(lastRequest(call)), &req); err != nil {
@@ -25,7 +25,7 @@ func (p *Provider) route(call model.Call) answer {
 		candidates.add(c.ID)
 	}
 	var steps []*step
-	if corrects(req.Message.Type) {
+	if corrects(req.Message.Type) && len(p.gold.turns([]string{req.Message.Text})) == 0 {
 		steps = p.gold.concerned(req.Message.Text)
 	} else {
 		steps = p.gold.opened(req.Message.Text)

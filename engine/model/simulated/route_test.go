@@ -16,6 +16,7 @@ func TestRoute(t *testing.T) {
 	for _, c := range []struct{ name, kind, text, want string }{
 		{"the first step", engine.MsgRequest, "Make the books agree.", "keeper"},
 		{"what a message makes known", engine.MsgRequest, "Tell Bob as well.", "writer"},
+		{"a redirect that makes a step known", engine.MsgRedirect, "Tell Bob as well.", "writer"},
 		{"a correction of an amount", engine.MsgCorrection, "17 still has the old amount.", "keeper"},
 		{"a correction of an entry", engine.MsgCorrection, "i-19 is in the bank but not in our book.", "keeper"},
 		{"a correction of the note", engine.MsgCorrection, "I have no note from you yet.", "writer"},

@@ -81,7 +81,7 @@ func (p *Provider) survey(c *conversation, requests []request) *work {
 	for _, r := range requests {
 		if r.owner {
 			owner = true
-			for _, s := range p.gold.inForce(c.owner) {
+			for _, s := range p.gold.inForce(c.known) {
 				asked.add(s.ID)
 			}
 		}
@@ -90,7 +90,7 @@ func (p *Provider) survey(c *conversation, requests []request) *work {
 		w.settled.add(r.marks.report...)
 	}
 	for i := range p.gold.steps {
-		if s := &p.gold.steps[i]; asked[s.ID] && !p.gold.obsolete(s, c.owner) {
+		if s := &p.gold.steps[i]; asked[s.ID] && !p.gold.obsolete(s, c.known) {
 			w.asked = append(w.asked, s)
 		}
 	}

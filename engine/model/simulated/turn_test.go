@@ -248,6 +248,29 @@ func TestCorrectionMakesUnknownOutcomesSuspect(t *testing.T) {
 	}
 }
 
+// When the owner speaks of a call of unknown outcome, it is made again beside
+// the other faults; otherwise those come first.
+func TestCorrectionSpeaksOfAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][]string{"i-19 is not there.": {add, note}, "Hm.": {note}} {
+		k := newTalk(t, provider(t, ledger()), "agent")
+		k.say(owner, "Make the books agree.")
+		for i, u := range []struct{ tool, args, result string }{
+			{"list", `{"book":"bank"}`, "ok"}, {"fix", `{"id":"i-17","cents":4700}`, "ok"},
+			{"add", `{"id":"i-19","cents":250}`, engine.ToolUnknownResult}, {"note", `{"to":"ana","text":"x"}`, "ok"},
+		} {
+			id := "early_" + string(rune('0'+i))
+			k.messages = append(k.messages, assistantCall(id, u.tool, u.args), toolResult(id, u.result))
+		}
+		k.turn()
+		k.say(owner, said)
+		k.turn()
+		if diff := cmp.Diff(want, k.uses()); diff != "" {
+			t.Errorf("%s: %s", said, diff)
+		}
+	}
+}
+
 func TestWrongArgument(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, provider(t, ledger(), rates(Rates{WrongArgument: always})), "agent")
