@@ -131,9 +131,16 @@ func TestWorld_ReplayGivesTheSameWorld(t *testing.T) {
 		"  - {id: f5, tool: mail, call: 1, kind: slow}",
 	))
 	calls := [][2]string{
-		{"set", `{"id":"plain","n":%N}`}, {"log", `{"line":"l%N"}`}, {"get", `{"id":"plain"}`}, {"drop", `{"id":"plain"}`},
-		{"mail", `{"to":"ana","text":"%N"}`}, {"make", `{"id":"plain","n":%N}`}, {"list", `{}`}, {"set", `{"id":`},
-		{"add", `{"id":"i%N","n":%N.5}`}, {"toss", `{"id":"i%N"}`},
+		{"set", `{"id":"plain","n":%N}`},
+		{"log", `{"line":"l%N"}`},
+		{"get", `{"id":"plain"}`},
+		{"drop", `{"id":"plain"}`},
+		{"mail", `{"to":"ana","text":"%N"}`},
+		{"make", `{"id":"plain","n":%N}`},
+		{"list", `{}`},
+		{"set", `{"id":`},
+		{"add", `{"id":"i%N","n":%N.5}`},
+		{"toss", `{"id":"i%N"}`},
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, c)

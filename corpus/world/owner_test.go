@@ -240,7 +240,7 @@ func TestOwner_SeesNoPlanAndNoMode(t *testing.T) {
 				r.at(s-50, noise...)
 				r.at(s, append(noise, claim())...)
 			} else {
-				r.at(s-50)
+				r.at(s - 50)
 				r.at(s, claim())
 			}
 			got[i] = append(got[i], r.next())
