@@ -20,6 +20,7 @@ type rebuilt struct {
 	*state
 	loaded *store.Loaded
 	stored map[string]*store.Op
+	told   int64 // charged by operations whose event is in the log
 }
 
 // rebuild folds every row of a loaded room through fresh folds and compares
@@ -175,6 +176,9 @@ func (r *rebuilt) refold(row *store.Row, ev engine.Event, bodies map[string]*bod
 	if o, ok := r.ops[ev.Op]; ev.Op != "" && (!ok || o.phase != returned) {
 		return engine.Errorf(engine.CodeConflict, "the event reports on operation %s, which has not returned", ev.Op)
 	}
+	if err := r.checkMoney(&ev); err != nil {
+		return err
+	}
 	if err := r.adopt(st); err != nil {
 		return err
 	}
@@ -187,6 +191,27 @@ func (r *rebuilt) refold(row *store.Row, ev engine.Event, bodies map[string]*bod
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkMoney holds the charged sum an event states against the receipts: at
+// least those of operations whose event is in the log, this one included, at
+// most those of all operations so far. It runs before adopt.
+func (r *rebuilt) checkMoney(ev *engine.Event) error {
+	least, most := r.told, r.told
+	for _, o := range r.open {
+		if o.receipt == nil {
+			continue
+		}
+		most += o.receipt.ChargedMicros
+		if o.id == ev.Op {
+			least += o.receipt.ChargedMicros
+			r.told = least
+		}
+	}
+	if c := ev.Money.Charged; c < least || c > most {
+		return engine.Errorf(engine.CodeConflict, "the event states %d micros charged, the receipts say %d to %d", c, least, most)
 	}
 	return nil
 }
