@@ -77,6 +77,10 @@ func (s *TrialScore) effects(t *trace.Trace, r gold.Result) {
 	} else {
 		dup, coll := len(r.Effects.Duplicates), len(r.Effects.Collateral)
 		f.Duplicates, f.Collateral = &dup, &coll
+		for _, m := range r.Effects.Expected {
+			f.Expected += m.Times
+			f.Made += m.Made
+		}
 		for _, i := range r.Effects.Duplicates {
 			f.DuplicateLines = append(f.DuplicateLines, t.Effects[i].N+1)
 		}

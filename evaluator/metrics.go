@@ -117,7 +117,7 @@ func (s *TrialScore) latency(t *trace.Trace) {
 	queued := true
 	for i := range t.Ops {
 		o := &t.Ops[i]
-		if o.Outcome == opRefused {
+		if notDispatched(o) {
 			continue
 		}
 		if o.Kind == string(engine.OpTool) {
@@ -139,7 +139,14 @@ func (s *TrialScore) latency(t *trace.Trace) {
 	s.Latency = &l
 }
 
-const opRefused = "refused"
+// notDispatched reports whether an operation never became a call.
+func notDispatched(o *trace.Op) bool { return o.Outcome == opRefused || o.Outcome == opReleased }
+
+// Outcomes of operations that were never dispatched.
+const (
+	opRefused  = "refused"
+	opReleased = "released"
+)
 
 // cost takes the account from the end record and splits it by role from the
 // operations; a split that does not add up to the account is not shown.
@@ -150,14 +157,16 @@ func (s *TrialScore) cost(t *trace.Trace) {
 	var sumCharged, sumHeld int64
 	for i := range t.Ops {
 		o := &t.Ops[i]
-		if o.Outcome != opRefused {
+		if !notDispatched(o) {
 			s.Calls[o.Kind]++
 		}
 		if o.Kind == string(engine.OpTool) && o.Charged == 0 && o.Held == 0 {
 			continue // tools without a price belong to no cost role
 		}
-		charged[o.Role] += o.Charged
-		sumCharged += o.Charged
+		if o.Charged != 0 {
+			charged[o.Role] += o.Charged
+			sumCharged += o.Charged
+		}
 		if o.Held != 0 {
 			held[o.Role] += o.Held
 			sumHeld += o.Held

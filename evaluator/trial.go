@@ -107,11 +107,15 @@ type Corrections struct {
 
 // EffectFigures count the effect ledger. Lines name records of the trace file.
 type EffectFigures struct {
-	Confirmed       int   `json:"confirmed"` // effects that changed the world
-	Duplicates      *int  `json:"duplicate_confirmed,omitempty"`
-	Suppressed      int   `json:"duplicate_suppressed"`
-	Unknown         int   `json:"unknown"` // intended, neither confirmed nor refuted
-	Collateral      *int  `json:"collateral,omitempty"`
+	Confirmed  int  `json:"confirmed"` // effects that changed the world
+	Duplicates *int `json:"duplicate_confirmed,omitempty"`
+	Suppressed int  `json:"duplicate_suppressed"`
+	Unknown    int  `json:"unknown"` // intended, neither confirmed nor refuted
+	Collateral *int `json:"collateral,omitempty"`
+	// Expected and Made count the effects that the case expects and those of
+	// them that took place; where none is expected the share is not applicable.
+	Expected        int   `json:"expected"`
+	Made            int   `json:"made"`
 	DuplicateLines  []int `json:"duplicate_lines"`
 	CollateralLines []int `json:"collateral_lines"`
 }
@@ -135,6 +139,14 @@ type Cost struct {
 	Unknown    int64            `json:"unknown"` // part of Held whose operation is uncertain
 	ByRole     map[string]int64 `json:"by_role"`
 	HeldByRole map[string]int64 `json:"held_by_role"`
+}
+
+// Share is Made over Expected; ok is false when nothing is expected.
+func (f *EffectFigures) Share() (share float64, ok bool) {
+	if f.Expected == 0 {
+		return 0, false
+	}
+	return float64(f.Made) / float64(f.Expected), true
 }
 
 // ScoreTrial scores one verified trace by the gold of its case. It is a pure

@@ -278,6 +278,32 @@ func TestF30_AckLostAfterCommit(t *testing.T) {
 	}
 }
 
+// TestF23_EmptyTraceFailsExpectedEffects: nothing done is a share of zero
+// where effects are expected, and no share at all where none are.
+func TestF23_EmptyTraceFailsExpectedEffects(t *testing.T) {
+	t.Parallel()
+	empty := newTape(t).owner("m1", "request", 0)
+	if share, ok := empty.score().Effects.Share(); share != 0 || !ok {
+		t.Errorf("empty trace: %v %v", share, ok)
+	}
+	none, err := gold.Parse("demo-01.yaml", []byte(goldText[:strings.Index(goldText, "expected_effects")]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ScoreTrial(empty.read(), CaseFacts{}, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if share, ok := s.Effects.Share(); ok {
+		t.Errorf("share %v where nothing is expected", share)
+	}
+	// F22: one of two equal effects is half of them, not all.
+	e := newTape(t).owner("m1", "request", 0).effect(put("2")).effect(note("a")).score().Effects
+	if share, ok := e.Share(); !ok || e.Made != 2 || e.Expected != 3 {
+		t.Errorf("share %v, %d of %d", share, e.Made, e.Expected)
+	}
+}
+
 // TestQ1_EffectFigures: multiplicity 2 is no duplicate, a refuted intent is no
 // effect, an unsettled one is unknown, and what nothing allows is collateral.
 func TestQ1_EffectFigures(t *testing.T) {
@@ -364,8 +390,12 @@ func TestQ1_CostByRoleAddsUpOrIsNotShown(t *testing.T) {
 		return trace.Op{Kind: "agent", Role: role, Outcome: "ok", Charged: charged, Held: held}
 	}
 	p := newTape(t).owner("m1", "request", 0).op(call("reasoner", 5, 0), "", "").op(call("reviewer", 7, 2), "", "").op(tool(1, 2), "", "")
+	p.op(trace.Op{Kind: "agent", Role: "agent", Outcome: "refused"}, "", "").op(trace.Op{Kind: "agent", Role: "agent", Outcome: "released"}, "", "")
 	p.end.Money = trace.Money{Charged: 12, Held: 2, Unknown: 2}
 	s := p.score()
+	if diff := cmp.Diff(map[string]int{"agent": 2, "tool": 1}, s.Calls); diff != "" {
+		t.Error(diff)
+	}
 	want := Cost{Charged: 12, Held: 2, Unknown: 2, ByRole: map[string]int64{"reasoner": 5, "reviewer": 7}, HeldByRole: map[string]int64{"reviewer": 2}}
 	if diff := cmp.Diff(want, s.Cost); diff != "" {
 		t.Error(diff)

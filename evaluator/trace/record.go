@@ -86,7 +86,7 @@ type Op struct {
 	Attempt  int           `json:"attempt"`
 	Ordinal  int           `json:"ordinal"`
 	Tool     string        `json:"tool,omitempty"`
-	Outcome  string        `json:"outcome"` // ok, failed, unknown, refused
+	Outcome  string        `json:"outcome"` // ok, failed, unknown; refused or released when it was never dispatched
 	StartUS  int64         `json:"start_us"`
 	Reserved int64         `json:"reserved"`
 	Charged  int64         `json:"charged"`
