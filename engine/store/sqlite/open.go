@@ -78,7 +78,7 @@ type Store struct {
 	done   chan struct{} // closed when the writer has ended
 	writes *sql.DB
 
-	commits, logical atomic.Int64
+	commits, logical, flushed atomic.Int64 // transactions, logical writes, transactions flushed to the disk
 }
 
 // roomInfo is the part of a room that never changes.
@@ -150,6 +150,9 @@ func (s *Store) dsn(readOnly bool) string {
 	q.Add("_pragma", "foreign_keys(1)")
 	q.Add("_pragma", "cache_size(-16384)")
 	q.Add("_pragma", "temp_store(2)")
+	// Pages that many commits touch are copied into the file once per checkpoint.
+	q.Add("_pragma", "wal_autocheckpoint(4000)")
+	q.Add("_pragma", "journal_size_limit(67108864)")
 	if readOnly {
 		q.Add("_pragma", "query_only(1)")
 	}
@@ -255,7 +258,8 @@ func (s *Store) Stats(context.Context) (store.Stats, error) {
 		Commits: s.commits.Load(), Writes: s.logical.Load(), Schema: s.schema,
 		Detail: map[string]string{
 			"driver": "sqlite", "path": s.path, "journal_mode": "wal", "durable": strconv.FormatBool(s.opts.Durable),
-			"busy_timeout": s.opts.BusyTimeout.String(),
+			"flushed_commits": strconv.FormatInt(s.flushed.Load(), 10),
+			"busy_timeout":    s.opts.BusyTimeout.String(),
 		},
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -106,21 +107,32 @@ func (w *writer) wait(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// gather takes what is waiting, without waiting for more, and drops what was
-// withdrawn.
+// gather takes what is waiting and drops what was withdrawn. Callers that the
+// last batch has just woken get one turn of the scheduler as long as that
+// brings more; nobody is waited for.
 func (w *writer) gather(batch []*request) []*request {
+	for grown := true; grown; {
+		runtime.Gosched()
+		n := len(batch)
+		batch = w.drain(batch)
+		grown = len(batch) > n && len(batch) < cap(batch)
+	}
+	return own(batch)
+}
+
+func (w *writer) drain(batch []*request) []*request {
 	for len(batch) < cap(batch) {
 		select {
 		case r, ok := <-w.store.queue:
 			if !ok {
-				return own(batch)
+				return batch
 			}
 			batch = append(batch, r)
 		default:
-			return own(batch)
+			return batch
 		}
 	}
-	return own(batch)
+	return batch
 }
 
 func own(batch []*request) []*request {
@@ -181,6 +193,9 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 		return nil, errors.Join(err, w.exec(ctx, "ROLLBACK"))
 	}
 	w.store.commits.Add(1)
+	if durable {
+		w.store.flushed.Add(1)
+	}
 	w.store.logical.Add(passed)
 	return results, nil
 }

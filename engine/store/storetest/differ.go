@@ -26,7 +26,7 @@ func Differ(t *testing.T, a, b store.Store) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{t: rt, ctx: t.Context(), a: a, b: b, prefix: fmt.Sprintf("h%d/", runs.Add(1))}
 		h.start()
-		for range rapid.IntRange(10, 60).Draw(rt, "steps") {
+		for range rapid.IntRange(5, 30).Draw(rt, "steps") {
 			h.step()
 		}
 		h.compare()
