@@ -42,7 +42,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 // execute parses args and runs the command they name. Whatever fails before
 // the command itself starts is bad usage.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := a.root()
+	root := a.root() //nolint:contextcheck // commands take the context that ExecuteContext gives them
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var own *exitError

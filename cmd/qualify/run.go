@@ -227,8 +227,8 @@ func (a *app) estimate(p *campaigns.Plan, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(doc)
 	}
-	fmt.Fprintf(a.out, "campaign %s: %d cases, %d arms, %d trials in %d allotments\n", p.ID, doc.Cases, doc.Arms, trials, len(triples))
-	fmt.Fprintf(a.out, "at most %s USD (the sum of all trial budgets); ceiling_usd %s\n", usd(sum), usd(p.CapMicros))
+	a.printf("campaign %s: %d cases, %d arms, %d trials in %d allotments\n", p.ID, doc.Cases, doc.Arms, trials, len(triples))
+	a.printf("at most %s USD (the sum of all trial budgets); ceiling_usd %s\n", usd(sum), usd(p.CapMicros))
 	return nil
 }
 
