@@ -39,9 +39,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 
 lint: ## Run golangci-lint at the pinned version
 	@for bin in golangci-lint "$$($(GO) env GOPATH)/bin/golangci-lint"; do \
-		if "$$bin" version --short 2>/dev/null | grep -qx 'v\?$(LINT_VERSION)'; then exec "$$bin" run ./...; fi; \
+		if "$$bin" version --short 2>/dev/null | grep -qx 'v\?$(LINT_VERSION)'; then exec "$$bin" run --allow-parallel-runners ./...; fi; \
 	done; \
-	exec $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION) run ./...
+	exec $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION) run --allow-parallel-runners ./...
 
 bench: ## Run the benchmarks (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
