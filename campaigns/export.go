@@ -34,7 +34,7 @@ type exporter struct {
 	log       *runtime.History
 	faults    map[string]string
 	ready     map[int64]int64 // trial time of each revision
-	effects   int // how many effects are written
+	effects   int             // how many effects are written
 	claim     *trace.Claim
 	messages  []trace.Message
 	artifacts map[string]trace.Artifact

@@ -139,7 +139,23 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	if err := p.resolveCases(in.Corpus, fail); err != nil {
 		return nil, err
 	}
+	if err := p.checkRooms(); err != nil {
+		return nil, fail("%v", err)
+	}
 	return p, p.seal(in.CodeVersion)
+}
+
+// checkRooms builds every arm's machine for every case, so that an option or a
+// room that a mode refuses is found before money is spent.
+func (p *Plan) checkRooms() error {
+	for _, a := range p.Arms {
+		for _, c := range p.cases {
+			if _, err := p.Machine(Seat{Case: c, Arm: a}); err != nil {
+				return fmt.Errorf("arm %s, case %s: %w", a.Name, c.ID, err)
+			}
+		}
+	}
+	return nil
 }
 
 func (p *Plan) resolveMoney(f *File) error {
