@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -261,11 +262,17 @@ func (k *checker) placeholders(p []any, tmpl string, args *ArgSchema, required b
 }
 
 func (k *checker) faults() {
-	seen := map[string]int{}
+	seen, places := map[string]int{}, map[string]int{}
 	for i, f := range k.c.Faults {
 		p := pathOf("faults", i)
 		k.id(sub(p, "id"), "fault id", f.ID)
 		k.unique(seen, sub(p, "id"), "fault id", f.ID)
+		// One call reports one fault, so two on the same call could not both be counted.
+		place := fmt.Sprintf("call %d of %s", f.Call, f.Tool)
+		if f.Target != nil {
+			place += " on " + *f.Target
+		}
+		k.unique(places, p, "a fault's place, "+f.ID+" at", place)
 		k.word(sub(p, "kind"), "fault kind", f.Kind, FaultKinds()...)
 		k.atLeast(sub(p, "call"), "call", f.Call, 1)
 		if f.Factor != 0 && f.Kind != FaultSlow {
