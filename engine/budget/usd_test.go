@@ -20,7 +20,7 @@ func TestParseUSD(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]error{
-		"": ErrSyntax, ".": ErrSyntax, "1.": ErrSyntax, ".5": ErrSyntax, "+1": ErrSyntax, "1e3": ErrSyntax, "1 ": ErrSyntax, "1,5": ErrSyntax,
+		"": ErrSyntax, ".": ErrSyntax, "1.": ErrSyntax, ".5": ErrSyntax, "+1": ErrSyntax, "1e3": ErrSyntax, "1 2": ErrSyntax, "1,5": ErrSyntax,
 		"1_0": ErrSyntax, "0x1": ErrSyntax, "1.2.3": ErrSyntax, "NaN": ErrSyntax, "Inf": ErrSyntax, "١": ErrSyntax, "-": ErrSyntax, "--1": ErrSyntax,
 		"1.0000000": ErrPrecision, "0.0000001": ErrPrecision,
 		"-1": ErrNegative, "-0.5": ErrNegative, "-99999999999999999999": ErrNegative, "-0.0000001": ErrNegative,

@@ -225,7 +225,7 @@ func testLedger(t *testing.T, s store.Store) {
 func checkLedger(t *testing.T, s store.Store) {
 	t.Helper()
 	rows := must[[]store.LedgerRow](t, "ledger")(s.Ledger(t.Context(), 0, 0))
-	if err := ledgerError(rows); err != nil {
+	if err := ledgerError(0, rows); err != nil {
 		t.Fatal(err)
 	}
 	last := map[string]store.LedgerRow{}
@@ -238,7 +238,8 @@ func checkLedger(t *testing.T, s store.Store) {
 	}
 }
 
-func ledgerError(rows []store.LedgerRow) error {
+// ledgerError checks the rows after row n, which begin their ceilings.
+func ledgerError(n int64, rows []store.LedgerRow) error {
 	type account struct{ charged, held, over int64 }
 	at := map[string]account{}
 	for i, r := range rows {
@@ -251,7 +252,7 @@ func ledgerError(rows []store.LedgerRow) error {
 		}
 		at[k] = a
 		switch {
-		case r.N != int64(i)+1:
+		case r.N != n+int64(i)+1:
 			return fmt.Errorf("ledger row %d has number %d", i+1, r.N)
 		case a.charged != r.Charged || a.held != r.Held || a.held < 0 || a.charged < 0:
 			return fmt.Errorf("ledger row %d does not follow: %+v, recomputed %+v", i+1, r, a)

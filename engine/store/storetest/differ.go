@@ -56,6 +56,8 @@ type history struct {
 	a, b   store.Store
 	prefix string
 	ops    []store.Op
+	ledger int64 // rows of the ledger before this history
+	seals  int   // rows of the seal log before it
 }
 
 // both runs f on both stores and compares what it tells.
@@ -82,6 +84,12 @@ func (h *history) name(kind string, n int) string {
 func (h *history) amount() int64 { return rapid.Int64Range(0, 60).Draw(h.t, "amount") }
 
 func (h *history) start() {
+	ledger, errLedger := h.a.Ledger(h.ctx, 0, 0)
+	seals, errSeals := h.a.SealLog(h.ctx)
+	if err := errors.Join(errLedger, errSeals); err != nil {
+		h.t.Fatal(err)
+	}
+	h.ledger, h.seals = int64(len(ledger)), len(seals)
 	for i := range 2 {
 		r := NewRoom(fmt.Sprint(h.prefix, "room", i+1), 150)
 		both(h, "create", only(func(s store.Store) error { return s.CreateRoom(h.ctx, r) }))
@@ -273,8 +281,12 @@ func (h *history) compare() {
 		both(h, "trials", func(s store.Store) ([]store.Trial, error) { return s.Trials(h.ctx, c) })
 		both(h, "allotments", func(s store.Store) ([]store.Allotment, error) { return s.Allotments(h.ctx, c) })
 	}
-	both(h, "seal log", func(s store.Store) ([]store.SealRow, error) { return s.SealLog(h.ctx) })
-	if err := ledgerError(both(h, "ledger", func(s store.Store) ([]store.LedgerRow, error) { return s.Ledger(h.ctx, 0, 0) })); err != nil {
+	both(h, "seal log", func(s store.Store) ([]store.SealRow, error) {
+		log, err := s.SealLog(h.ctx)
+		return log[min(h.seals, len(log)):], err
+	})
+	rows := both(h, "ledger", func(s store.Store) ([]store.LedgerRow, error) { return s.Ledger(h.ctx, h.ledger, 0) })
+	if err := ledgerError(h.ledger, rows); err != nil {
 		h.t.Fatal(err)
 	}
 }
