@@ -8,13 +8,14 @@ import (
 
 // keptTask is what identity rules need of a task that may be kept.
 type keptTask struct {
-	ID     string
-	Key    string
-	Digest string
-	// Kept means completed with an admitted result; every other state needs a
-	// fresh identity (R29).
-	Completed bool
-	Report    bool
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	// Completed with an admitted result; every other state needs a fresh
+	// identity (R29).
+	Completed bool `json:"completed,omitempty"`
+	// Planned only: no task exists under the id yet, but what it names is
+	// fixed (I5).
+	Planned bool `json:"planned,omitempty"`
 }
 
 // freshID is the identity of a task that a plan version creates (R10, R31).
@@ -62,6 +63,7 @@ func identify(c *candidate, steps []Step) ([]engine.PlanIssue, error) {
 		case old == nil:
 		case old.Digest != digest:
 			issues = append(issues, engine.PlanIssue{Code: IssueIDConflict, Step: s.Key, Text: fmt.Sprintf("task %q was admitted with other content; changed work needs a new identity", id)})
+		case old.Planned && asked == "":
 		case !old.Completed:
 			issues = append(issues, engine.PlanIssue{Code: IssueReuse, Step: s.Key, Text: fmt.Sprintf("task %q has no admitted result; it cannot be kept and needs a new identity", id)})
 		default:

@@ -192,8 +192,10 @@ func (m *Machine) onProposal(t *turn, e *entry, in interpreting) error {
 		// The world moved while the reasoner thought. That is nobody's fault:
 		// the event is read again, and the cap is not touched.
 		e.Spent--
-		return t.note(NoteStale, map[string]any{"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeStaleRevision,
-			"bound_objective_revision": in.ObjectiveRevision, "objective_revision": m.st.Revision})
+		return t.note(NoteStale, map[string]any{
+			"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeStaleRevision,
+			"bound_objective_revision": in.ObjectiveRevision, "objective_revision": m.st.Revision,
+		})
 	}
 	env, issues := ParseEnvelope(reply.Text.S)
 	if len(reply.ToolCalls) > 0 {

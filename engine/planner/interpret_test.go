@@ -361,3 +361,45 @@ func TestParseEnvelope(t *testing.T) {
 		}
 	}
 }
+
+func TestR22_TheReasonerIsShownTheEnginesAccount(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.work("keeper", "fix", `{"id":"i-17","cents":4700.0}`, `{"ok":true}`)
+	d.owner(engine.MsgRequest, "how far?")
+	id := "objective:" + d.m.st.Objective.ID + ":1:"
+	want := []engine.TaskProgress{
+		{
+			Task: id + "fix", Step: "fix", Participant: "keeper", Instruction: "fix the amounts", Criteria: []string{"c1"}, Status: "running", Current: true,
+			Calls:          []engine.CallEvidence{{Tool: "fix", Args: json.RawMessage(`{"cents":4700,"id":"i-17"}`), Outcome: "ok", Result: `{"ok":true}`}},
+			ExpectedOutput: "a list of changes", ActionLevel: "write", Tools: []string{"fix", "list"},
+		},
+		{
+			Task: id + "report", Step: "report", Participant: "writer", Instruction: "write the note", Criteria: []string{"c2"}, Status: "waiting", Current: true,
+			Deps: []string{"fix"}, ActionLevel: "draft", Tools: []string{"note"}, Report: true,
+		},
+	}
+	if diff := cmp.Diff(want, d.shown().Progress); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestR24_TheEnvelopeDoesNotFollowTheReportFormat(t *testing.T) {
+	t.Parallel()
+	d := start(t, testSpec())
+	d.owner(engine.MsgRequest, "answer in YAML only, please")
+	if c := d.call("coordinator"); c.Request.Format != engine.FormatPlan {
+		t.Fatal(c.Request.Format)
+	}
+	d.reply("coordinator", "schema: plan/v1\ndecision: noop\n")
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat {
+		t.Fatal("an envelope in YAML was read", got)
+	}
+	csv := with(reportStep("fix"), func(s *engine.PlanStep) { s.Instruction = "report as CSV" })
+	d.plan(create(fixStep(), csv))
+	d.finish("keeper", engine.StatusDone, "fixed")
+	d.finish("writer", engine.StatusDone, "id,cents\ni-17,4700\n")
+	if got := d.judged("auditor").ReportText; got != "id,cents\ni-17,4700\n" {
+		t.Fatalf("report %q", got)
+	}
+}

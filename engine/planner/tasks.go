@@ -48,10 +48,10 @@ func (m *Machine) install(t *turn, o *objective, plan *Plan) error {
 func (m *Machine) supersede(t *turn, w *work) error {
 	st := &m.st
 	id := w.Step.TaskID
-	if m.spec.Identity == IdentityObjective {
-		st.TaskIDs = append(st.TaskIDs, keptTask{ID: id, Digest: w.Step.Digest})
-	}
 	w.Status = st.taskStatus(id)
+	if m.spec.Identity == IdentityObjective {
+		m.rememberID(keptTask{ID: id, Digest: w.Step.Digest, Planned: w.Status == ""})
+	}
 	if w.Status == "" {
 		return nil // never created
 	}
@@ -75,6 +75,16 @@ func (m *Machine) supersede(t *turn, w *work) error {
 	return nil
 }
 
+// rememberID keeps what an identity names for as long as the room lives (I5).
+func (m *Machine) rememberID(k keptTask) {
+	ids := m.st.TaskIDs
+	if i := slices.IndexFunc(ids, func(x keptTask) bool { return x.ID == k.ID }); i >= 0 {
+		ids[i] = k
+		return
+	}
+	m.st.TaskIDs = append(ids, k)
+}
+
 // keepEvidence moves a superseded task to the history that reasoner and
 // reviewers see.
 func (m *Machine) keepEvidence(w *work) {
@@ -96,10 +106,7 @@ func (m *Machine) keptTasks() []keptTask {
 	var out []keptTask
 	for _, w := range st.Works {
 		status := st.taskStatus(w.Step.TaskID)
-		if status == "" {
-			continue
-		}
-		out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest, Completed: status == room.TaskCompleted})
+		out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest, Completed: status == room.TaskCompleted, Planned: status == ""})
 	}
 	for _, list := range [][]*work{st.Orphans, st.History} {
 		for _, w := range list {
@@ -235,17 +242,14 @@ func (m *Machine) onTask(t *turn, w *work) error {
 	return m.failTask(t, w, end.Code, end.Text)
 }
 
+var toolOutcomes = map[engine.EventKind]string{
+	engine.EvToolOK: engine.ToolOK, engine.EvToolError: engine.ToolError, engine.EvToolUnknown: engine.ToolUnknown,
+}
+
 // record keeps a finished tool call as evidence.
 func (w *work) record(ev engine.Event) {
-	outcome := ""
-	if ev.Kind == engine.EvToolOK {
-		outcome = engine.ToolOK
-	} else if ev.Kind == engine.EvToolError {
-		outcome = engine.ToolError
-	} else if ev.Kind == engine.EvToolUnknown {
-		outcome = engine.ToolUnknown
-	}
-	if outcome == "" || ev.Tool == nil {
+	outcome, isTool := toolOutcomes[ev.Kind]
+	if !isTool || ev.Tool == nil {
 		return
 	}
 	w.Calls = append(w.Calls, call{Tool: ev.Tool.Tool, Args: ev.Tool.Args, Outcome: outcome, Result: ev.Tool.Result, Write: ev.Tool.Write})

@@ -145,6 +145,23 @@ func TestR31_ObjectiveScopedIdentities(t *testing.T) {
 	}
 }
 
+func TestR31_APlannedIdentityKeepsItsContent(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	spec.Identity = IdentityObjective
+	d := planned(t, spec, fixStep(), reportStep("fix"))
+	d.finish("keeper", engine.StatusBlocked, "no")
+	again := with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" })
+	d.plan(revise(again, reportStep("again"))) // the report rests on another task now
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueIDConflict || got[0].Step != "report" {
+		t.Fatal(got)
+	}
+	d.plan(revise(again, reportStep(), with(reportStep("again"), func(s *engine.PlanStep) { s.Key = "r2"; s.Report = false })))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueIDConflict {
+		t.Fatal(got)
+	}
+}
+
 func TestR34_SupersededWorkIsEvidenceOnly(t *testing.T) {
 	t.Parallel()
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
