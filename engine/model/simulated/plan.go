@@ -96,11 +96,12 @@ type planner struct {
 	orders  [][]*step         // what each new one does
 }
 
-// lookBack finds what is missing by the evidence. The words of the report are
-// always ordered again: a successor plan owes a new report.
+// lookBack finds what is missing by the evidence. Calls of unknown outcome are
+// missing when no call is, and when they are doubted. The words of the report
+// are always ordered again: a successor plan owes a new report.
 func (b *planner) lookBack() {
 	b.proved = judge(b.inForce, b.req.Progress)
-	doubtful := len(b.with(proofMissing)) == 0
+	doubtful := !slices.ContainsFunc(b.inForce, func(s *step) bool { return !s.words() && b.proved[s.ID] == proofMissing })
 	report := b.report()
 	for _, s := range b.inForce {
 		if b.proved[s.ID] == proofMissing || s == report && s.words() ||
@@ -108,10 +109,6 @@ func (b *planner) lookBack() {
 			b.missing = append(b.missing, s)
 		}
 	}
-}
-
-func (b *planner) with(state proof) []*step {
-	return slices.DeleteFunc(slices.Clone(b.inForce), func(s *step) bool { return b.proved[s.ID] != state })
 }
 
 // doubted reports that a call of unknown outcome must be taken for missing

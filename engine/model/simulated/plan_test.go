@@ -165,6 +165,9 @@ func progressOf(t testing.TB, p *Provider, plan []engine.PlanStep, broken map[st
 				outcome = b
 			}
 			if st.words() {
+				if outcome == "left out" {
+					continue
+				}
 				tp.Result += st.Say
 				if st.Artifact != nil {
 					tp.Result += st.Artifact.Text
@@ -192,6 +195,7 @@ func TestSuccessorPlanOrdersWhatIsMissing(t *testing.T) {
 		{"a call left out", ledger(), map[string]string{"s4": "left out"}, "review_unmet", 1, []string{"keeper: s1 s2 s3", "writer: s4"}},
 		{"an error", relay(), map[string]string{"s5": engine.ToolError}, "task_failed", 2, []string{"keeper: s1 s2 s3", "writer: s4", "keeper: s5", "auditor: s6"}},
 		{"an unknown outcome beside a fault", ledger(), map[string]string{"s2": engine.ToolUnknown, "s4": "wrong"}, "review_unmet", 0, []string{"writer: s4"}},
+		{"an unknown outcome, words report", relay(), map[string]string{"s2": engine.ToolUnknown, "s6": "left out"}, "message", 0, []string{"keeper: s2", "auditor: s6"}},
 		{"only an unknown outcome", ledger(), map[string]string{"s2": engine.ToolUnknown}, "review_unmet", 0, []string{"keeper: s2"}},
 		{"nothing, words report", relay(), nil, "review_unmet", 3, []string{"keeper: s1 s2 s3", "writer: s4", "keeper: s5", "auditor: s6"}},
 		{"nothing, a call reports", ledger(), nil, "review_unmet", 1, []string{"keeper: s1 s2 s3", "writer: s4"}},
@@ -200,6 +204,7 @@ func TestSuccessorPlanOrdersWhatIsMissing(t *testing.T) {
 		first := propose(t, p, "op1", planRequest())
 		req := planRequest(func(r *engine.PlanRequest) {
 			r.ObjectiveID, r.PlanVersion, r.Reason = "o", 1, c.reason
+			r.Messages[0].Type = engine.MsgCorrection
 			r.Progress = progressOf(t, p, first.Plan, c.broken)
 		})
 		env := propose(t, p, "op2", req)

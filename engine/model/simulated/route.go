@@ -79,15 +79,16 @@ func (g *gold) concerned(text string) []*step {
 	return steps
 }
 
-// spokenOf counts the short argument values of the step, and the name of its
-// artifact, that a text speaks of: names them, or shares a word with them.
+// spokenOf counts the argument values of the step, and the name of its artifact,
+// that a text speaks of: names them or, when they are short, shares a word with
+// them.
 func (s *step) spokenOf(text string) int {
 	said := set{}
 	said.add(split(text)...)
 	text, n := strings.ToLower(text), 0
 	for _, v := range s.values() {
 		v = strings.ToLower(v)
-		if len(v) > 1 && strings.Contains(text, v) || shared(said, split(v)) > 0 {
+		if len(v) > 1 && strings.Contains(text, v) || len(v) <= longestValue && shared(said, split(v)) > 0 {
 			n++
 		}
 	}
@@ -109,7 +110,7 @@ func shared(said set, words []string) int {
 // longer ones are prose and share words with any message.
 const longestValue = 24
 
-// values are the short scalar arguments of the step and its artifact's name.
+// values are the arguments of the step and its artifact's name.
 func (s *step) values() []string {
 	var out []string
 	if s.Artifact != nil {
@@ -127,9 +128,7 @@ func (s *step) values() []string {
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw)
 		}
-		if len(text) <= longestValue {
-			out = append(out, text)
-		}
+		out = append(out, text)
 	}
 	return out
 }
