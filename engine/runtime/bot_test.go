@@ -55,9 +55,11 @@ func (b *bot) Handle(ev engine.Event) ([]engine.Command, error) {
 		return []engine.Command{{Kind: engine.CmdNote, Note: &engine.Note{Kind: "tick", Body: engine.Plain("tick")}}}, nil
 	case engine.EvOwnerMessage:
 		return b.heard(ev)
-	default:
+	case engine.EvModelReply, engine.EvModelFailed, engine.EvModelUnknown, engine.EvToolOK, engine.EvToolError,
+		engine.EvToolUnknown, engine.EvReservationRefused, engine.EvDispatchRefused:
 		return b.result(ev)
 	}
+	return nil, errNonsense
 }
 
 func (b *bot) heard(ev engine.Event) ([]engine.Command, error) {
@@ -133,7 +135,7 @@ func (b *bot) result(ev engine.Event) ([]engine.Command, error) {
 			reason = engine.EndEscalated
 		}
 		return []engine.Command{{Kind: engine.CmdEnd, End: &engine.End{Reason: reason}}}, nil
-	default:
+	case engine.EvStarted, engine.EvOwnerMessage, engine.EvTimer:
 		return nil, errNonsense
 	}
 	if c.Open > 0 {

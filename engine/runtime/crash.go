@@ -23,12 +23,13 @@ const (
 	AfterReconcile Point = "after_reconcile" // an unknown operation was settled at the close
 	BeforeClose    Point = "before_close"    // all settled, room still open
 	AfterClose     Point = "after_close"
-	AnyPoint       Point = "any" // in a Crash: every point counts
+	AfterWrite     Point = "after_write" // any write of the store is durable; passed by the caller's store, see Pass
+	AnyPoint       Point = "any"         // in a Crash: every point counts
 )
 
 // Points lists all crash points but AnyPoint.
 func Points() []Point {
-	return []Point{AfterCommit, AfterMark, AfterCall, AfterEffect, AfterReceipt, AfterDelivery, AfterReconcile, BeforeClose, AfterClose}
+	return []Point{AfterCommit, AfterMark, AfterCall, AfterEffect, AfterReceipt, AfterDelivery, AfterReconcile, BeforeClose, AfterClose, AfterWrite}
 }
 
 // Crash ends the process at the At-th passage of a point, counted over all
@@ -62,6 +63,12 @@ func ParseCrash(s string) (*Crash, error) {
 	}
 	return &Crash{Point: point, At: at}, nil
 }
+
+// Pass counts a passage of a point outside the runtime: a caller that wraps its
+// store passes AfterWrite behind every write, so that a process can be ended
+// after the writes of a campaign too. Its error means that the caller must
+// drop everything.
+func (c *Crash) Pass(p Point) error { return c.pass(p) }
 
 func (c *Crash) pass(p Point) error {
 	switch {

