@@ -256,8 +256,10 @@ func TestCorrectionSpeaksOfAnUnknownOutcome(t *testing.T) {
 		k := newTalk(t, provider(t, ledger()), "agent")
 		k.say(owner, "Make the books agree.")
 		for i, u := range []struct{ tool, args, result string }{
-			{"list", `{"book":"bank"}`, "ok"}, {"fix", `{"id":"i-17","cents":4700}`, "ok"},
-			{"add", `{"id":"i-19","cents":250}`, engine.ToolUnknownResult}, {"note", `{"to":"ana","text":"x"}`, "ok"},
+			{"list", `{"book":"bank"}`, "ok"},
+			{"fix", `{"id":"i-17","cents":4700}`, "ok"},
+			{"add", `{"id":"i-19","cents":250}`, engine.ToolUnknownResult},
+			{"note", `{"to":"ana","text":"x"}`, "ok"},
 		} {
 			id := "early_" + string(rune('0'+i))
 			k.messages = append(k.messages, assistantCall(id, u.tool, u.args), toolResult(id, u.result))
