@@ -23,7 +23,7 @@ func TestInvariantsHoldUnderAnyReply(t *testing.T) {
 		spec.Identity = rapid.SampledFrom([]Identity{IdentityPlan, IdentityObjective}).Draw(rt, "identity")
 		d := start(rt, spec)
 		good := rapid.IntRange(0, 10).Draw(rt, "goodness")
-		for range rapid.IntRange(1, 40).Draw(rt, "events") {
+		for range rapid.IntRange(1, 30).Draw(rt, "events") {
 			d.random(rt, good)
 		}
 		completed += len(d.done)

@@ -82,7 +82,7 @@ func (m *Machine) rememberID(k keptTask) {
 		ids[i] = k
 		return
 	}
-	m.st.TaskIDs = append(ids, k)
+	m.st.TaskIDs = append(m.st.TaskIDs, k)
 }
 
 // keepEvidence moves a superseded task to the history that reasoner and

@@ -110,6 +110,11 @@ func (d *Driver) reloaded() engine.Machine {
 	if err := m.Restore([]byte(d.state)); err != nil {
 		d.t.Fatalf("restore: %v", err)
 	}
+	if h, ok := m.(engine.TextHolder); ok {
+		for _, t := range h.Texts() {
+			d.load(t)
+		}
+	}
 	if got := d.snapshot(m); got != d.state {
 		d.t.Fatalf("restored and snapshot again:\n%s\nbefore:\n%s", got, d.state)
 	}

@@ -59,7 +59,11 @@ func (Mode) New(spec engine.RoomSpec) (engine.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return planner.New(s)
+	m, err := planner.New(s)
+	if err != nil {
+		return nil, err // not a nil *Machine in a non-nil interface
+	}
+	return m, nil
 }
 
 func writeTools(tools []engine.ToolSpec) []string {
