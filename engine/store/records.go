@@ -19,7 +19,8 @@ type Records interface {
 
 	// Allot moves Sum from available to held in one transaction, or fails with
 	// ErrExhausted or ErrHalted and moves nothing. An equal allotment that
-	// exists is returned unchanged (ErrExists if it differs).
+	// exists is returned unchanged (ErrExists if it differs; the cap is a
+	// condition of the grant and may differ).
 	Allot(ctx context.Context, a Allotment) (Allotment, error)
 	// Release closes an allotment: charged is added to the ceiling's charged,
 	// keep stays held (uncertain operations), the rest of the sum is released.
@@ -31,13 +32,16 @@ type Records interface {
 	Ledger(ctx context.Context, after int64, limit int) ([]LedgerRow, error)
 
 	// PutCampaign stores a campaign; equal is a no-op, different ErrExists.
+	// Status and totals are not compared: SetCampaignStatus changes them (nil
+	// totals keep the last).
 	PutCampaign(ctx context.Context, c Campaign) error
 	SetCampaignStatus(ctx context.Context, id, status string, totals []byte) error
 	Campaign(ctx context.Context, id string) (Campaign, error)      // ErrNotFound
 	Campaigns(ctx context.Context, name string) ([]Campaign, error) // "" lists all; oldest first
 
 	// PutTrial inserts or updates a trial record. A record with a terminal
-	// status never changes (ErrConflict if it would).
+	// status never changes (ErrConflict if it would). ErrNotFound without its
+	// campaign.
 	PutTrial(ctx context.Context, t Trial) error
 	Trials(ctx context.Context, campaign string) ([]Trial, error) // by Order, Arm
 

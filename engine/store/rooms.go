@@ -30,19 +30,27 @@ type Rooms interface {
 	// settled before new reservations are judged. A reservation the room
 	// refuses is a result, not an error. ErrConflict (nothing written),
 	// ErrReceiptMismatch, ErrExists (operation id, or an index entry with
-	// another value), ErrNotFound, ErrClosed.
+	// another value), ErrNotFound, ErrClosed, ErrInvalid (a broken row or an
+	// illegal move). Op.Rev, Op.Ordinal and OutboxEntry.Rev are the store's. An
+	// operation without price is admitted always; one whose Status is refused
+	// is stored so, and its Admission has no code.
 	Commit(ctx context.Context, c Commit) (*Committed, error)
 
 	// MarkDispatched records that the call is about to be made. ErrNotFound,
-	// ErrAlreadyDispatched.
+	// ErrAlreadyDispatched (also for a refused operation), ErrClosed.
 	MarkDispatched(ctx context.Context, room, op string) error
 
 	// PutReceipt stores and settles a receipt without a new row. An equal
 	// receipt is a no-op; another one is ErrReceiptMismatch. Blobs ride along.
+	// A closed room still takes it: a call that was made is always charged. An
+	// operation that was never dispatched takes only a failed outcome without
+	// charge, which releases it; other moves are ErrInvalid.
 	PutReceipt(ctx context.Context, room string, r Receipt, blobs []Blob) error
 
 	// PutEffect appends an effect record of a world, with its blobs. An equal
 	// record (same Op and N) is a no-op; another one is ErrReceiptMismatch.
+	// ErrNotFound without the operation, ErrClosed. Sealed texts are kept by
+	// reference only.
 	PutEffect(ctx context.Context, e Effect, blobs []Blob) error
 
 	// Reconcile settles an operation of unknown outcome by proof: charged

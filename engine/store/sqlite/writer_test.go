@@ -294,3 +294,30 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 		t.Errorf("%d rooms after reopening, want %d", len(rooms), len(errs))
 	}
 }
+
+// TestManyCreateTheFileAtOnce: processes that start together on a fresh path
+// all get the one store.
+func TestManyCreateTheFileAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new folder", "s.db")
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), path, Options{Create: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer closeStore(t, s)
+			if err := s.CreateRoom(t.Context(), storetest.NewRoom(fmt.Sprint(i), 1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	rooms, err := mustOpen(t, path, Options{}).ListRooms(t.Context(), "")
+	must(t, err)
+	if len(rooms) != 6 {
+		t.Errorf("%d rooms, want 6", len(rooms))
+	}
+}
