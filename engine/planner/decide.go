@@ -66,13 +66,16 @@ func (m *Machine) adopt(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 		spec: &m.spec, eligible: t.eligible, cause: e.Event, version: 1,
 		bound: [2]int{in.ObjectiveRevision, in.ControlRevision}, tasks: m.keptTasks(),
 	}
+	c.objective = engine.StableID("obj_", e.Event)
 	if o != nil {
-		c.objective, c.version = o.ID, o.Plan.Version+1
-	} else {
-		c.objective = engine.StableID("obj_", e.Event)
+		c.objective = o.ID
 	}
-	if prev := st.Objective; prev != nil && prev.Report != nil {
-		c.needsReport = prev.Report.judged()
+	// The chain of plan versions goes on through the objective that continues a
+	// completed one, so no version is planned twice in a room (I4).
+	var head *Plan
+	if prev := st.Objective; prev != nil {
+		head, c.version = prev.Plan, prev.Plan.Version+1
+		c.needsReport = prev.Report != nil && prev.Report.judged()
 	}
 	plan, issues, err := c.admit(env.Plan)
 	if err != nil {
@@ -80,10 +83,6 @@ func (m *Machine) adopt(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 	}
 	if len(issues) > 0 {
 		return m.refuse(t, e, issues)
-	}
-	var head *Plan
-	if o != nil {
-		head = o.Plan
 	}
 	if _, err := succeed(head, *plan); err != nil {
 		return err

@@ -39,7 +39,7 @@ type driver struct {
 	used    map[engine.OpKey]bool
 	said    map[string]bool
 	digests map[string]string // task id to digest (I5)
-	version map[string]int    // objective to plan version (I4)
+	version int               // of the newest plan (I4)
 	done    map[string]bool   // terminal objectives (I12)
 }
 
@@ -70,7 +70,7 @@ func start(t tb, spec Spec) *driver {
 	t.Helper()
 	d := &driver{
 		t: t, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{}, said: map[string]bool{},
-		digests: map[string]string{}, version: map[string]int{}, done: map[string]bool{},
+		digests: map[string]string{}, done: map[string]bool{},
 	}
 	d.m = d.fresh()
 	d.state = d.snapshot(d.m)
@@ -213,10 +213,10 @@ func (d *driver) invariants() {
 	if o.BarrenReplans > MaxBarrenReplans || len(o.FailedReports) > MaxFailedReports {
 		d.t.Fatalf("I8: barren %d, failed %v", o.BarrenReplans, o.FailedReports)
 	}
-	if v := d.version[o.ID]; o.Plan.Version != v && o.Plan.Version != v+1 || o.Plan.Predecessor != o.Plan.Version-1 {
+	if v := d.version; o.Plan.Version != v && o.Plan.Version != v+1 || o.Plan.Predecessor != o.Plan.Version-1 {
 		d.t.Fatalf("I4: version %d after %d, predecessor %d", o.Plan.Version, v, o.Plan.Predecessor)
 	}
-	d.version[o.ID] = o.Plan.Version
+	d.version = o.Plan.Version
 	if d.done[o.ID] {
 		for _, c := range d.cmds {
 			if c.Call != nil && c.Call.Key.Kind != engine.OpInterpret && !strings.HasPrefix(c.Call.Key.Cause, "talk:") {

@@ -286,11 +286,11 @@ func TestR20_ACorrectionAfterCompletionOpensASuccessor(t *testing.T) {
 	}
 	d.plan(revise(d.keep("fix"), with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("fix", "more")))
 	o := d.m.st.Objective
-	if o.ID == first || o.Continues != first || o.Plan.Version != 1 || o.Status != StatusActive || !o.Plan.Steps[0].Retained {
+	if o.ID == first || o.Continues != first || o.Plan.Version != 2 || o.Plan.Predecessor != 1 || o.Status != StatusActive || !o.Plan.Steps[0].Retained {
 		t.Fatalf("%+v", o)
 	}
 	// Work of a retained task is not ordered again.
-	if diff := cmp.Diff([]string{"model keeper turn/v1"}, d.acts()); diff != "" || d.call("keeper").Task != "objective:"+o.ID+":1:more" {
+	if diff := cmp.Diff([]string{"model keeper turn/v1"}, d.acts()); diff != "" || d.call("keeper").Task != "objective:"+o.ID+":2:more" {
 		t.Fatal(diff)
 	}
 	d.work("keeper", "fix", `{"id":"i-18"}`, "ok")
