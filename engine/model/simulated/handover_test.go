@@ -90,6 +90,43 @@ func TestHandOverTellsWhatIsDoneAndWhatComesAfter(t *testing.T) {
 	}
 }
 
+// What a colleague is asked for ends where somebody else comes between.
+func TestHandOverStopsAtTheNextOwnStep(t *testing.T) {
+	t.Parallel()
+	o := relay()
+	o.Steps = append(o.Steps, Step{ID: "s7", By: "writer", Tool: "note", Args: raw(`{"to":"bob"}`), After: []string{"s5"}})
+	o.Steps[5], o.Steps[6] = o.Steps[6], o.Steps[5]
+	p := provider(t, o)
+	k := newTalk(t, p, "keeper", "writer", "auditor")
+	k.say(owner, "Make the books agree.")
+	want := marks{todo: []string{"s4"}, done: []string{"s1", "s2", "s3"}, later: []string{"s5", "s7", "s6"}}
+	if diff := cmp.Diff(want, p.gold.readMarks(k.turn().Text), cmp.AllowUnexported(marks{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Work of a colleague that the owner has just asked for comes before doubts
+// about one's own.
+func TestNewWorkElsewhereComesBeforeDoubts(t *testing.T) {
+	t.Parallel()
+	o := ledger()
+	o.Messages["m2"] = "Tell Bob as well."
+	o.Steps = append(o.Steps, Step{ID: "s5", By: "writer", Tool: "note", Args: raw(`{"to":"bob"}`), Since: "m2"})
+	tm := newTeam(t, provider(t, o), "keeper", "writer")
+	tm.members["keeper"].result = func(u toolUse) string {
+		if u.tool == "add" {
+			return engine.ToolUnknownResult
+		}
+		return "ok"
+	}
+	tm.run(t, "keeper", owner, "Make the books agree.")
+	tm.made = nil
+	tm.run(t, "keeper", owner, o.Messages["m2"])
+	if diff := cmp.Diff([]string{`writer: note {"to":"bob"}`}, tm.made); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Who did not hear the owner change the order learns of it with the hand-over,
 // and still knows when the owner comes back.
 func TestHandOverPassesOnWhatTheOwnerChanged(t *testing.T) {

@@ -25,11 +25,11 @@ func TestLoneAgentWalksTheSolution(t *testing.T) {
 
 func TestNoRequestNoWork(t *testing.T) {
 	t.Parallel()
-	for name, from := range map[string]string{"a colleague without an order": "coordinator", "the room": room} {
+	for from, text := range map[string]string{"coordinator": "Good morning. [done s1]", room: "Not readable: [todo s1]"} {
 		k := newTalk(t, provider(t, ledger()), "keeper")
-		k.say(from, "Good morning. [done s1]")
+		k.say(from, text)
 		if got := k.turn(); got.Status != engine.StatusBlocked || len(k.made) > 0 {
-			t.Errorf("%s: %+v after %v", name, got, k.made)
+			t.Errorf("%s: %+v after %v", from, got, k.made)
 		}
 	}
 	k := newTalk(t, provider(t, ledger()), "keeper")
@@ -187,6 +187,34 @@ func TestUnknownOutcomeOfTwoEqualEffects(t *testing.T) {
 	}
 	if !seen[2] || !seen[3] {
 		t.Errorf("only %v calls seen in 20 seeds at one half", seen)
+	}
+}
+
+// Nor does a later call take the decision back: the step after it is done, and
+// nothing else.
+func TestUnknownOutcomeIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for seed := range uint64(20) {
+		o := ledger()
+		o.Steps = []Step{
+			{ID: "a", By: "keeper", Tool: "add", Args: raw(`{"id":"x"}`)},
+			{ID: "b", By: "keeper", Tool: "add", Args: raw(`{"id":"y"}`)},
+		}
+		k := newTalk(t, provider(t, o, rates(Rates{RetryAfterUnknown: always / 2}), func(c *Config) { c.Key.Seed = seed }), "agent")
+		k.result = func(toolUse) string {
+			if len(k.made) == 1 {
+				return engine.ToolUnknownResult
+			}
+			return "ok"
+		}
+		k.say(owner, "Make the books agree.")
+		k.turn()
+		seen[strings.Join(k.uses(), ", ")] = true
+	}
+	want := map[string]bool{`add {"id":"x"}, add {"id":"y"}`: true, `add {"id":"x"}, add {"id":"x"}, add {"id":"y"}`: true}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
 	}
 }
 
