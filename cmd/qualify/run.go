@@ -172,7 +172,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	}
 	progress := progressPrinter(a.err)
 	runner := &campaigns.Runner{
-		Plan: plan, Store: st, Providers: providers, Clock: clock, Gauge: gauge,
+		Plan: plan, Store: crashing(st, crash), Providers: providers, Clock: clock, Gauge: gauge,
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
 		OnTrial: scorer.add, Progress: progress,
 	}
