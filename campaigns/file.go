@@ -218,10 +218,16 @@ func (f *File) checkModel(c *fileChecker) {
 	}
 	s := f.Model.Simulated
 	for _, r := range []struct{ name, val string }{
-		{"skip_step", s.SkipStep}, {"wrong_argument", s.WrongArgument}, {"early_claim", s.EarlyClaim},
-		{"malformed_json", s.MalformedJSON}, {"missing_usage", s.MissingUsage}, {"lost_reply", s.LostReply},
-		{"retry_after_unknown", s.RetryAfterUnknown}, {"plan_fault", s.PlanFault},
-		{"review.passes_bad", s.Review.PassesBad}, {"review.fails_good", s.Review.FailsGood},
+		{"skip_step", s.SkipStep},
+		{"wrong_argument", s.WrongArgument},
+		{"early_claim", s.EarlyClaim},
+		{"malformed_json", s.MalformedJSON},
+		{"missing_usage", s.MissingUsage},
+		{"lost_reply", s.LostReply},
+		{"retry_after_unknown", s.RetryAfterUnknown},
+		{"plan_fault", s.PlanFault},
+		{"review.passes_bad", s.Review.PassesBad},
+		{"review.fails_good", s.Review.FailsGood},
 	} {
 		where := "model.simulated." + r.name
 		if r.val == "" {

@@ -106,7 +106,9 @@ func TestResolveRefuses(t *testing.T) {
 		{"unknown mode", replace("mode: selective", "mode: swarm"), nil, `arms.1.mode: "swarm" is unknown; this build has legacy, planner, selective`},
 		{"a control as arm", replace("mode: selective", "mode: do-nothing"), nil, `"do-nothing" is unknown`},
 		{"unknown provider", func(s string) string {
-			return replace("provider: simulated", "provider: acme")(s[:strings.Index(s, "  simulated:\n")] + s[strings.Index(s, "prices:"):])
+			before, rest, _ := strings.Cut(s, "  simulated:\n")
+			_, after, _ := strings.Cut(rest, "prices:")
+			return replace("provider: simulated", "provider: acme")(before + "prices:" + after)
 		}, nil, `model.provider: "acme" is unknown`},
 		{"difference not under test", replace("under_test: [mode, idempotency, options]", "under_test: [mode, options]"), nil, "arms legacy and selective differ in idempotency (off and on), which under_test does not name"},
 		{"no case", replace(`include: ["*"]`, `include: ["nothing*"]`), nil, `case pattern "nothing*" matches no case`},

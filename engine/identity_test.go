@@ -49,11 +49,12 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 		return k
 	}
-	if key("r", "m1", 0) != key("r", "m1", 0) {
+	first := key("r", "m1", 0)
+	if retry := key("r", "m1", 0); retry != first {
 		t.Error("a retry has another key")
 	}
 	for name, k := range map[string]string{"second effect": key("r", "m1", 1), "other task": key("r", "m2", 0), "other room": key("s", "m1", 0)} {
-		if k == key("r", "m1", 0) {
+		if k == first {
 			t.Errorf("%s has the same key", name)
 		}
 	}
