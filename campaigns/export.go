@@ -119,6 +119,8 @@ func (x *exporter) op(op store.Op, atUS int64) error {
 		r.Fault, r.FaultKind = op.Receipt.Fault, x.faults[op.Receipt.Fault]
 	case op.Status == store.OpRefused:
 		r.Outcome = "refused"
+	case op.Status == store.OpReserved || op.Status == store.OpReleased:
+		r.Outcome = "released" // never dispatched
 	default:
 		r.Outcome = "unknown"
 	}
@@ -128,6 +130,9 @@ func (x *exporter) op(op store.Op, atUS int64) error {
 		if rec.Usage != nil {
 			r.Usage = rec.Usage
 		}
+	}
+	if op.Receipt != nil && op.Status == store.OpReleased && op.Reconciled == nil {
+		r.Outcome = "released"
 	}
 	if op.Status == store.OpUncertain || op.Status == store.OpDispatched || op.Status == store.OpReserved {
 		r.Held = op.ReservedMicros

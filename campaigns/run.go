@@ -55,8 +55,11 @@ type ArmProgress struct {
 	Done, Planned int
 }
 
-// Outcome of a finished run.
+// Outcome of a run that is finished or stopped by a limit.
 type Outcome struct {
+	// Dropped are the triples that a limit cut, in every arm, in schedule
+	// order; empty when the campaign is finished.
+	Dropped    []Triple
 	Ceiling    store.Ceiling
 	SetDigest  string // trace set digest over all trials, controls too
 	Allotments []store.Allotment
@@ -77,8 +80,9 @@ func (e *LimitError) Error() string { return "stopped by " + e.Limit + ": " + e.
 func (e *LimitError) Unwrap() error { return e.Reason }
 
 // Run runs or resumes the campaign until every planned trial has a terminal
-// record. Errors: *LimitError, ctx's error when interrupted (state saved),
-// store.ErrExists when another plan is stored under this id, and faults.
+// record. Errors: *LimitError, with the outcome of what has run beside it; ctx's
+// error when interrupted (state saved); store.ErrExists when another plan is
+// stored under this id; and faults.
 func (r *Runner) Run(ctx context.Context) (*Outcome, error) {
 	p := r.Plan
 	if err := r.Store.PutCampaign(ctx, store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Plan: p.Canonical, Status: "running"}); err != nil {
@@ -91,10 +95,19 @@ func (r *Runner) Run(ctx context.Context) (*Outcome, error) {
 	if err := run.load(ctx); err != nil {
 		return nil, err
 	}
-	if err := run.schedule(ctx); err != nil {
+	err := run.schedule(ctx)
+	var limit *LimitError
+	switch {
+	case errors.As(err, &limit):
+		out, ferr := run.finish(ctx, "stopped")
+		if ferr != nil {
+			return nil, ferr
+		}
+		return out, err
+	case err != nil:
 		return nil, err
 	}
-	return run.finish(ctx)
+	return run.finish(ctx, "done")
 }
 
 // CeilingName is the account that the campaign's allotments are drawn from.
@@ -446,8 +459,8 @@ func (r *running) ceiling(ctx context.Context) (store.Ceiling, error) {
 	return store.Ceiling{}, fmt.Errorf("ceiling %s: %w", r.Plan.CeilingName(), store.ErrNotFound)
 }
 
-func (r *running) finish(ctx context.Context) (*Outcome, error) {
-	if err := r.Store.SetCampaignStatus(ctx, r.Plan.ID, "done", nil); err != nil {
+func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
+	if err := r.Store.SetCampaignStatus(ctx, r.Plan.ID, status, nil); err != nil {
 		return nil, fmt.Errorf("campaign %s: %w", r.Plan.ID, err)
 	}
 	c, err := r.ceiling(ctx)
@@ -462,7 +475,16 @@ func (r *running) finish(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Ceiling: c, SetDigest: digest, Allotments: allotments}, nil
+	out := &Outcome{Ceiling: c, SetDigest: digest, Allotments: allotments}
+	for _, t := range r.Plan.Schedule() {
+		for _, s := range t.seats() {
+			if _, closed := r.records[s.Key()]; !closed {
+				out.Dropped = append(out.Dropped, t)
+				break
+			}
+		}
+	}
+	return out, nil
 }
 
 // live counts triples under way and lets the head of the queue wait for one to

@@ -191,6 +191,18 @@ func TestCeilingStopsWholeTriplesAndResumes(t *testing.T) {
 			t.Errorf("%q does not say %q", got.err, want)
 		}
 	}
+	ranSeats, dropped := 0, 0
+	for _, k := range got.keys {
+		if !strings.Contains(k, "/"+controlPrefix) {
+			ranSeats++
+		}
+	}
+	for _, tr := range got.out.Dropped {
+		dropped += len(tr.Arms)
+	}
+	if want := 3 * len(small.Cases) * small.Trials; dropped == 0 || ranSeats+dropped != want {
+		t.Errorf("%d trials ran and %d were dropped; want %d together", ranSeats, dropped, want)
+	}
 	rows, err := st.Ledger(t.Context(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +228,7 @@ func TestCeilingStopsWholeTriplesAndResumes(t *testing.T) {
 		}
 	}
 	rest := runTalk(t.Context(), t, talkPlan(t, "50"), st, &calls, nil)
-	if rest.err != nil || rest.out.SetDigest != full.out.SetDigest {
+	if rest.err != nil || len(rest.out.Dropped) != 0 || rest.out.SetDigest != full.out.SetDigest {
 		t.Errorf("after the raise: %v, same traces %v", rest.err, rest.out != nil && rest.out.SetDigest == full.out.SetDigest)
 	}
 }

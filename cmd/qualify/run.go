@@ -176,15 +176,15 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
 		OnTrial: scorer.add, Progress: progress,
 	}
-	out, err := runner.Run(ctx)
+	out, stopped := runner.Run(ctx)
 	var limit *campaigns.LimitError
 	switch {
-	case errors.As(err, &limit):
-		return failf(exitLimit, "campaign %s %w", plan.ID, err)
+	case errors.As(stopped, &limit):
+		stopped = failf(exitLimit, "campaign %s %w", plan.ID, stopped)
 	case ctx.Err() != nil:
 		return failf(exitInterrupted, "campaign %s is saved; run the same command to go on", plan.ID)
-	case err != nil:
-		return fmt.Errorf("campaign %s: %w", plan.ID, err)
+	case stopped != nil:
+		return fmt.Errorf("campaign %s: %w", plan.ID, stopped)
 	}
 	stats, err := st.Stats(ctx)
 	if err != nil {
@@ -199,9 +199,14 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		return err
 	}
 	if f.json {
-		return a.printJSON(doc)
+		err = a.printJSON(doc)
+	} else {
+		err = reports.RunTable(a.out, doc)
 	}
-	return reports.RunTable(a.out, doc)
+	if err != nil {
+		return err
+	}
+	return stopped
 }
 
 // estimate prints what a plan would run and the most it could cost.

@@ -45,23 +45,37 @@ func (s *scorer) add(d campaigns.Done) error {
 	return nil
 }
 
-// planned lists the trials that an arm was to run.
-func (s *scorer) planned(arm string) []evaluator.Planned {
+// planned lists the trials that an arm was to run; those of a triple that a
+// limit cut are not run, in every arm (Q3).
+func (s *scorer) planned(arm string, dropped []campaigns.Triple) []evaluator.Planned {
+	cut := map[string]bool{}
+	for _, t := range dropped {
+		for _, a := range t.Arms {
+			cut[campaigns.TrialKey(t.Case.ID, a.Name, t.Index)] = true
+		}
+	}
 	var out []evaluator.Planned
 	for _, c := range s.plan.SelectedCases() {
 		for i := range s.plan.Trials {
-			out = append(out, evaluator.Planned{Key: campaigns.TrialKey(c.ID, arm, i), Case: c.ID, Family: c.Family, Trial: i})
+			key := campaigns.TrialKey(c.ID, arm, i)
+			out = append(out, evaluator.Planned{Key: key, Case: c.ID, Family: c.Family, Trial: i, NotRun: cut[key]})
 		}
 	}
 	return out
 }
 
-// document is the run document of a finished campaign. rows is the store's
-// whole ledger.
+// document is the run document of a campaign that is finished or stopped by a
+// limit. rows is the store's whole ledger.
 func (s *scorer) document(out *campaigns.Outcome, gauge runtime.GaugeReading, stats store.Stats, rows []store.LedgerRow) (*evaluator.RunDocument, error) {
 	p := s.plan
 	doc := evaluator.NewRunDocument()
 	doc.Tool, doc.Evidence, doc.Status = toolName, p.Evidence, "done"
+	if len(out.Dropped) > 0 {
+		doc.Status, doc.Exit = "stopped", exitLimit
+	}
+	for _, t := range out.Dropped {
+		doc.DroppedTriples = append(doc.DroppedTriples, t.ID())
+	}
 	doc.Campaign = evaluator.RunCampaign{ID: p.ID, Name: p.Name}
 	doc.Corpus = evaluator.RunCorpus{
 		Digest: p.CorpusDigest, Split: p.Filter.Split, Cases: len(p.Cases), Families: len(corpus.Families(p.SelectedCases())),
@@ -70,7 +84,7 @@ func (s *scorer) document(out *campaigns.Outcome, gauge runtime.GaugeReading, st
 	doc.TraceSetDigest = out.SetDigest
 	doc.Budget = budgetOf(out, rows)
 	for _, a := range p.Arms {
-		sum, err := evaluator.Aggregate(evaluator.Arm{Name: a.Name, Mode: a.Mode, Role: a.Role}, s.scores[a.Name], s.planned(a.Name))
+		sum, err := evaluator.Aggregate(evaluator.Arm{Name: a.Name, Mode: a.Mode, Role: a.Role}, s.scores[a.Name], s.planned(a.Name, out.Dropped))
 		if err != nil {
 			return nil, err
 		}
