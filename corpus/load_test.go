@@ -117,7 +117,7 @@ func TestParse_GathersEveryFault(t *testing.T) {
 	}
 }
 
-func TestFieldReport14_DuplicateCaseIDsNameBothPlaces(t *testing.T) {
+func TestF14_DuplicateCaseIDsNameBothPlaces(t *testing.T) {
 	t.Parallel()
 	other := strings.Replace(small, "family: shop", "family: stall", 1)
 	_, err := corpus.Load(fstest.MapFS{

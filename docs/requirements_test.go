@@ -3,6 +3,8 @@ package docs_test
 import (
 	"cmp"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"regexp"
 	"slices"
@@ -213,10 +215,32 @@ func TestRequirementsAgreeWithTests(t *testing.T) {
 	}
 }
 
+func TestSuiteCasesAreFound(t *testing.T) {
+	t.Parallel()
+	f, err := parser.ParseFile(token.NewFileSet(), "suite.go", `package suite
+import "testing"
+type testCase struct { name string; run func(*testing.T) }
+var cases = []testCase{
+	{"R40_GrantSetsTheTotal", testGrant},
+	{"CampaignCap", testCap},
+	{"R41_NotAFunction", nil == nil},
+	{"R42_R43_Literal", func(t *testing.T) {}},
+}
+var words = map[string]string{"R42_AKey": "x"}
+`, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"R40_GrantSetsTheTotal", "R42_R43_Literal"}, suiteCases(f)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestIDsOfTestNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
 		"TestR38_MissingUsage":  {"R38"},
+		"R40_GrantSetsTheTotal": {"R40"},
 		"TestR36R41_Bounds":     {"R36", "R41"},
 		"TestR36_R41_Bounds":    {"R36", "R41"},
 		"TestR33b_Bridge":       {"R33b"},

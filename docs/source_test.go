@@ -26,7 +26,7 @@ const (
 type source struct {
 	imports []string // packages of this module that non-test files import directly, from the module root, sorted
 	code    bool     // has a non-test file
-	tests   []string // top-level test functions, sorted
+	tests   []string // top-level test functions, and the cases of a conformance suite that carry an id, sorted
 }
 
 // readSource parses every Go file of the module, whatever its build
@@ -90,6 +90,9 @@ func (s *source) add(name string) error {
 		if err != nil {
 			return err
 		}
+		if p == "testing" {
+			s.tests = append(s.tests, suiteCases(f)...)
+		}
 		if p == module {
 			s.imports = append(s.imports, ".")
 		} else if rel, ok := strings.CutPrefix(p, module+"/"); ok {
@@ -97,6 +100,34 @@ func (s *source) add(name string) error {
 		}
 	}
 	return nil
+}
+
+// suiteCases returns the cases of a conformance suite whose names carry a
+// requirement id. A suite is code that imports testing, and each of its cases
+// is a pair of name and function; every implementation runs them all as
+// subtests of the name.
+func suiteCases(f *ast.File) []string {
+	var cases []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || len(lit.Elts) != 2 {
+			return true
+		}
+		name, isText := lit.Elts[0].(*ast.BasicLit)
+		if !isText || name.Kind != token.STRING {
+			return true
+		}
+		switch lit.Elts[1].(type) {
+		case *ast.Ident, *ast.FuncLit:
+		default:
+			return true
+		}
+		if text, err := strconv.Unquote(name.Value); err == nil && idsOf(text) != nil {
+			cases = append(cases, text)
+		}
+		return true
+	})
+	return cases
 }
 
 // tableRows returns the cells of every row of the Markdown tables in text

@@ -392,7 +392,7 @@ func mustEffects(t *testing.T, spec string) Effects {
 	return e
 }
 
-func TestScore_PoolsFilesOfOneArmAndRefusesRepeats(t *testing.T) {
+func TestF14_PoolsFilesOfOneArmAndRefusesRepeats(t *testing.T) {
 	t.Parallel()
 	file := func(path string, recs ...object) *trace.File {
 		f, err := trace.Import(path, encode(t, recs), trace.FormatTauBench)

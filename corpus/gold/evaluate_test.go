@@ -113,7 +113,7 @@ func TestEvaluate_Checks(t *testing.T) {
 
 // Field report 25: a grader that is out of order is an error wherever it
 // stands, and no negation turns it into a pass.
-func TestFieldReport25_GraderErrorIsNeverAPass(t *testing.T) {
+func TestF25_GraderErrorIsNeverAPass(t *testing.T) {
 	t.Parallel()
 	checks := []string{
 		`{judge: {rubric: q}}`,
@@ -154,7 +154,7 @@ func TestEvaluate_JudgementIsReportedApart(t *testing.T) {
 }
 
 // Field report 31: somebody says that it is done and nothing was written.
-func TestFieldReport31_AClaimWithoutAWriteIsNotComplete(t *testing.T) {
+func TestF31_AClaimWithoutAWriteIsNotComplete(t *testing.T) {
 	t.Parallel()
 	g := with(t, `{document: /files/report, is: present}`)
 	out := gold.Outcome{
@@ -171,7 +171,7 @@ func TestFieldReport31_AClaimWithoutAWriteIsNotComplete(t *testing.T) {
 }
 
 // Field report 22: expected [a, a].
-func TestFieldReport22_EqualRepeatedEffects(t *testing.T) {
+func TestF22_EqualRepeatedEffects(t *testing.T) {
 	t.Parallel()
 	a := effect(t, "pay", `{"to":"bo","cents":5}`)
 	tests := []struct {
@@ -208,7 +208,7 @@ func TestFieldReport22_EqualRepeatedEffects(t *testing.T) {
 
 // Field report 30, seen by the ledger: with the key sent the repeat is
 // suppressed, without it one effect is a duplicate.
-func TestFieldReport30_DuplicateOnlyWithoutKey(t *testing.T) {
+func TestF30_DuplicateOnlyWithoutKey(t *testing.T) {
 	t.Parallel()
 	g := with(t, `{effect: {tool: pay}}`, `{tool: pay, args: {to: bo}}`)
 	first := effect(t, "pay", `{"to":"bo","cents":25}`)

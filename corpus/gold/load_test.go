@@ -91,7 +91,7 @@ func TestParse_FaultsNameFileAndLine(t *testing.T) {
 	}
 }
 
-func TestFieldReport14_DuplicateGoldNamesBothPlaces(t *testing.T) {
+func TestF14_DuplicateGoldNamesBothPlaces(t *testing.T) {
 	t.Parallel()
 	_, err := gold.Load(fstest.MapFS{
 		"shop/shop-one-01.yaml":  {Data: []byte(small)},

@@ -147,7 +147,7 @@ func TestQ6_Rules(t *testing.T) {
 }
 
 // Field report 20: an empty list of criteria must not score 1.0.
-func TestFieldReport20_EmptyCriteriaAreALintError(t *testing.T) {
+func TestF20_EmptyCriteriaAreALintError(t *testing.T) {
 	t.Parallel()
 	got := run(t,
 		[]string{"  criteria:\n    - {id: c-price, text: The price is right}\n    - {id: c-told, text: Ana knows}\n", "  criteria: []\n"},
@@ -165,7 +165,7 @@ func TestFieldReport20_EmptyCriteriaAreALintError(t *testing.T) {
 }
 
 // Field report 20: doing nothing and a bare claim complete no built-in case.
-func TestFieldReport20_ControlsCompleteNoBuiltinCase(t *testing.T) {
+func TestF20_ControlsCompleteNoBuiltinCase(t *testing.T) {
 	t.Parallel()
 	c, set := builtin(t)
 	for _, k := range c.Cases {

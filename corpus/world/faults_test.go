@@ -78,7 +78,7 @@ func TestWorld_StaleReadAnswersFromBeforeTheLastWrite(t *testing.T) {
 
 // Field report 30: the effect is committed, the acknowledgement lost, the call
 // repeated.
-func TestFieldReport30_RetryAfterLostAcknowledgement(t *testing.T) {
+func TestF30_RetryAfterLostAcknowledgement(t *testing.T) {
 	t.Parallel()
 	fault := "  - {id: f, tool: log, call: 1, kind: ack_lost_after_commit}"
 	for _, tt := range []struct {

@@ -171,7 +171,7 @@ func TestNothingOverflows(t *testing.T) {
 	refused(t, a, got, err, ErrExhausted)
 }
 
-func TestFieldReport1_TwoOfFourAreAdmitted(t *testing.T) {
+func TestF1_TwoOfFourAreAdmitted(t *testing.T) {
 	t.Parallel()
 	limit, errL := ParseUSD("5")
 	spent, errS := ParseUSD("4.752720")
@@ -192,7 +192,7 @@ func TestFieldReport1_TwoOfFourAreAdmitted(t *testing.T) {
 	}
 }
 
-func TestFieldReport3_CancelledReservationsAreGivenBack(t *testing.T) {
+func TestF3_CancelledReservationsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	a := Account{Limit: 25 * MicrosPerUSD}
 	const each = 5 * MicrosPerUSD / 2

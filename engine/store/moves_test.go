@@ -22,9 +22,9 @@ func roomWith(status OpStatus) (Head, Op) {
 
 var statuses = []OpStatus{OpReserved, OpRefused, OpDispatched, OpSettledOK, OpSettledFailed, OpUncertain, OpReleased}
 
-// TestR37_MovesByReceipt is the whole table: every state, outcome and a few
+// TestR9_R37_MovesByReceipt is the whole table: every state, outcome and a few
 // charges. Whatever is not listed is refused and changes nothing.
-func TestR37_MovesByReceipt(t *testing.T) {
+func TestR9_R37_MovesByReceipt(t *testing.T) {
 	t.Parallel()
 	type move struct {
 		from    OpStatus
@@ -114,7 +114,7 @@ func TestR45_ReceiptOfAnotherRequestKeepsTheHold(t *testing.T) {
 	}
 }
 
-func TestR45_DispatchOnlyOnce(t *testing.T) {
+func TestR9_R45_DispatchOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for _, from := range statuses {
 		h, op := roomWith(from)
@@ -134,7 +134,7 @@ func TestR45_DispatchOnlyOnce(t *testing.T) {
 	}
 }
 
-func TestR47_OnlyUncertainOperationsAreReconciled(t *testing.T) {
+func TestR9_R47_OnlyUncertainOperationsAreReconciled(t *testing.T) {
 	t.Parallel()
 	for _, from := range statuses {
 		for _, r := range []Reconciliation{{Executed: true, ChargedMicros: 70, Proof: "bill"}, {Proof: "journal"}, {ChargedMicros: 1}, {Executed: true, ChargedMicros: -1}} {

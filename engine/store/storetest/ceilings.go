@@ -10,10 +10,10 @@ import (
 
 var ceilingCases = []testCase{
 	{"R40_GrantSetsTheTotal", testGrant},
-	{"R62_FundsDoNotMix", testFundsDoNotMix},
+	{"FundsDoNotMix", testFundsDoNotMix},
 	{"AllotAndRelease", testAllot},
-	{"FieldReport1_FourConcurrentDraws", testFieldReport1},
-	{"FieldReport3_CancelledReservationsDoNotPileUp", testFieldReport3},
+	{"F1_FourConcurrentDraws", testFieldReport1},
+	{"F3_CancelledReservationsDoNotPileUp", testFieldReport3},
 	{"R39_OverrunOfAnAllotmentHaltsTheCeiling", testCeilingOverrun},
 	{"CampaignCap", testCampaignCap},
 	{"LedgerHoldsAtEveryRow", testLedger},

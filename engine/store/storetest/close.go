@@ -31,7 +31,7 @@ func testClosedStore(t *testing.T, s store.Store) {
 
 func reopenCases(reopen func(*testing.T, store.Store) store.Store) []testCase {
 	return []testCase{
-		{"R42_TheHoldSurvivesReopening", func(t *testing.T, s store.Store) { testHoldSurvives(t, s, reopen) }},
+		{"R42_F3_TheHoldSurvivesReopening", func(t *testing.T, s store.Store) { testHoldSurvives(t, s, reopen) }},
 		{"RecordsSurviveReopening", func(t *testing.T, s store.Store) { testRecordsSurvive(t, s, reopen) }},
 	}
 }
