@@ -37,7 +37,7 @@ func TestFairness_PerfectModelScoresOneInEveryArm(t *testing.T) {
 // routing; one that rejects everything leaves it nothing completed.
 func TestFairness_ReviewerMakesTheDifference(t *testing.T) {
 	t.Parallel()
-	trials := 15 // 210 an arm
+	trials := 8 // 112 an arm
 	if long() {
 		trials = 143 // 2,002 an arm
 	}

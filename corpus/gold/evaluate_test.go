@@ -223,7 +223,7 @@ func TestF30_DuplicateOnlyWithoutKey(t *testing.T) {
 	}
 }
 
-func TestEvaluate_DuplicateAndCollateral(t *testing.T) {
+func TestQ1_DuplicateAndCollateral(t *testing.T) {
 	t.Parallel()
 	bo, cy := `{"to":"bo","cents":5}`, `{"to":"cy","cents":5}`
 	tests := []struct {

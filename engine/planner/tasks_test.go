@@ -100,6 +100,39 @@ func TestR29_OnlyUnchangedCompletedWorkIsKept(t *testing.T) {
 	}
 }
 
+// R29: a task that still runs, one whose call is of unknown outcome, and one
+// that an earlier version lost cannot be kept, whatever became of them since.
+func TestR29_RunningUncertainOrLostWorkIsNotKept(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.owner(engine.MsgCorrection, "only i-17")
+	fix := d.keep("fix")
+	d.plan(revise(fix, reportStep("fix")))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueReuse || got[0].Step != "fix" {
+		t.Fatal("running", got)
+	}
+	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" }), reportStep("again")))
+	if d.m.st.Objective.Plan.Version != 2 {
+		t.Fatal(d.lines())
+	}
+	// The first session, cut off, ends well: its task is lost all the same.
+	old := d.open[slices.IndexFunc(d.open, func(c engine.Call) bool { return c.Task == fix.TaskID })]
+	d.outcome(old, engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: engine.Plain(`{"status":"done","text":"late"}`)}})
+	d.owner(engine.MsgCorrection, "and quickly")
+	d.plan(revise(fix, reportStep("fix")))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueReuse {
+		t.Fatal("lost", got)
+	}
+
+	d = planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.end("keeper", engine.EvModelUnknown)
+	d.owner(engine.MsgCorrection, "only i-17")
+	d.plan(revise(d.keep("fix"), reportStep("fix")))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueReuse {
+		t.Fatal("uncertain", got)
+	}
+}
+
 func TestR29_AnUpstreamChangeNeedsFreshWorkDownstream(t *testing.T) {
 	t.Parallel()
 	a := with(fixStep(), func(s *engine.PlanStep) { s.Key = "a" })

@@ -1,14 +1,18 @@
 package runtime_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/model/scripted"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/memory"
 )
 
 func TestR38_MissingUsageIsChargedAtBound(t *testing.T) {
@@ -77,6 +81,51 @@ func TestR42_LostReplyWithoutAnyUsageIsReconciledAtBound(t *testing.T) {
 		t.Errorf("operation %+v, reconciled %+v", o, o.Reconciled)
 	}
 }
+
+// R47: without evidence nothing is reconciled. A party that cannot be asked
+// leaves the hold, also after the close; one that does not answer now leaves
+// the room open and the hold as it was, until it does.
+func TestR47_WithoutEvidenceTheHoldStays(t *testing.T) {
+	t.Parallel()
+	p := scene{script: map[string][]turn{"a": {"lost", "done"}}, opaque: true}.play(t)
+	o := op(t, p.history, engine.OpAgent, 0)
+	if o.Status != store.OpUncertain || o.Reconciled != nil || p.res.Money.Held != o.ReservedMicros || p.res.Money.Unknown != o.ReservedMicros {
+		t.Errorf("operation %+v, money %+v", o, p.res.Money)
+	}
+	if p.journal.Repeated() != nil || p.res.Termination != runtime.Completed {
+		t.Errorf("%s, called twice: %v", p.res.Termination, p.journal.Repeated())
+	}
+
+	silent := errors.New("no answer")
+	s := scene{script: map[string][]turn{"a": {"lost", "done"}}}
+	st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
+	cfg := s.config(t, st, j)
+	answering := cfg.Provider
+	cfg.Provider = mute{answering, silent}
+	if _, err := runtime.Run(t.Context(), cfg); !errors.Is(err, silent) {
+		t.Fatalf("got %v", err)
+	}
+	l, err := st.Load(t.Context(), cfg.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Head.Closed || l.Head.Money.Held == 0 || l.Head.Money.Unknown != l.Head.Money.Held {
+		t.Errorf("head %+v", l.Head)
+	}
+	cfg.Provider = answering
+	res, err := runtime.Run(t.Context(), cfg)
+	if err != nil || res.Money.Held != 0 || res.Money.Charged == 0 || j.Repeated() != nil {
+		t.Errorf("money %+v, called twice: %v, %v", res.Money, j.Repeated(), err)
+	}
+}
+
+// mute is a provider that can be asked and does not answer.
+type mute struct {
+	model.Provider
+	err error
+}
+
+func (m mute) Lookup(context.Context, model.Call) (model.Found, error) { return model.Found{}, m.err }
 
 // R39: an overrun is charged in full and halts the room; calls in flight
 // finish and are charged.

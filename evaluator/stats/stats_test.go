@@ -236,7 +236,7 @@ func TestS2_PassEqualsExactBinomials(t *testing.T) {
 	})
 }
 
-func TestNearestRank_CensoringIsALowerBound(t *testing.T) {
+func TestQ1_NearestRankCensoringIsALowerBound(t *testing.T) {
 	t.Parallel()
 	xs := func(vs ...int64) []Duration {
 		var out []Duration
