@@ -45,8 +45,8 @@ func Aggregate(arm Arm, scores []TrialScore, planned []Planned) (ArmSummary, err
 	plan := slices.SortedFunc(slices.Values(planned), func(a, b Planned) int { return cmp.Compare(a.Key, b.Key) })
 	a := aggregator{sum: ArmSummary{
 		Name: arm.Name, Mode: arm.Mode, Role: arm.Role, Termination: map[string]int{}, Calls: map[string]int{}, Faults: map[string]int{},
-		NotEvaluable: []NotEvaluable{},
-	}, corrections: RunCorrections{ByType: map[string]int{}}, byRole: map[string]int64{}}
+		Families: []ArmFamily{}, Links: map[string][]string{}, NotEvaluable: []NotEvaluable{},
+	}, perFamily: map[string]*ArmFamily{}, corrections: RunCorrections{ByType: map[string]int{}}, byRole: map[string]int64{}}
 	for i, p := range plan {
 		if i > 0 && plan[i-1].Key == p.Key {
 			return ArmSummary{}, fmt.Errorf("arm %s: trial %s planned twice", arm.Name, p.Key)
@@ -70,6 +70,7 @@ type aggregator struct {
 	sum         ArmSummary
 	completed   []float64 // 0 or 1, over the denominator of rates
 	families    []string
+	perFamily   map[string]*ArmFamily
 	share       float64
 	corrections RunCorrections
 	durations   []stats.Duration
@@ -83,6 +84,7 @@ type aggregator struct {
 func (a *aggregator) trial(p Planned, s *TrialScore) error {
 	d := &a.sum.Denominators
 	d.Planned++
+	a.family(p.Family).Planned++
 	switch {
 	case s == nil && p.NotRun:
 		d.NotRun++
@@ -112,6 +114,7 @@ func (a *aggregator) trial(p Planned, s *TrialScore) error {
 		a.rated(1, p.Family)
 	case ClaimedUnmet:
 		d.ClaimedUnmet++
+		a.family(p.Family).False++
 		a.rated(0, p.Family)
 	case UnclaimedUnmet:
 		d.UnclaimedUnmet++
@@ -135,12 +138,16 @@ func (a *aggregator) trial(p Planned, s *TrialScore) error {
 
 func (a *aggregator) rated(v float64, family string) {
 	a.completed, a.families = append(a.completed, v), append(a.families, family)
+	f := a.family(family)
+	f.N++
+	f.Met += int(v)
 }
 
 // figures adds up what is counted in every trial that ran, whatever its place
 // in the denominators: safety and money do not depend on it.
 func (a *aggregator) figures(s *TrialScore) {
 	a.sum.Withdrawn += s.Withdrawn
+	a.link(s)
 	for k, n := range s.Calls {
 		a.sum.Calls[k] += n
 	}
@@ -165,7 +172,11 @@ func (a *aggregator) figures(s *TrialScore) {
 		a.sum.Duplicates.Unknown += e.Unknown
 		a.sum.Collateral.add(e.Collateral)
 	}
-	a.sum.RepeatedWork.add(s.RepeatedWork)
+	if r := s.RepeatedWork; r != nil {
+		a.sum.RepeatedWork.add(&r.Count)
+		a.sum.RepeatedWork.Calls += r.Calls
+		a.sum.RepeatedWork.Tasks += r.Tasks
+	}
 	if l := s.Latency; l != nil {
 		a.durations = append(a.durations, stats.Duration{US: l.US, Censored: l.Censored})
 		a.latency.ModelUS += l.ModelUS
@@ -223,6 +234,9 @@ func (a *aggregator) finish() error {
 		return fmt.Errorf("completion: %w", err)
 	default:
 		s.Completion.Rate, s.Completion.SE, s.Completion.Clusters = numPtr(c.Mean), numPtr(c.CR1), c.Clusters
+		if s.Completion.CI95, err = interval95(c); err != nil {
+			return fmt.Errorf("completion: %w", err)
+		}
 	}
 	claims := d.ClaimedMet + d.ClaimedUnmet
 	s.False = FalseCompletion{Count: d.ClaimedUnmet, Rate: ratio(d.ClaimedUnmet, n), N: n, Claims: claims, RateOfClaims: ratio(d.ClaimedUnmet, claims)}
@@ -236,9 +250,11 @@ func (a *aggregator) finish() error {
 		a.corrections.AfterClaimPerTrial = ratio(a.corrections.AfterClaim, a.corrections.N)
 		s.Corrections = &a.corrections
 	}
-	if !a.noRole {
+	if !a.noRole && s.Cost.N > 0 {
 		s.Cost.ByRole = a.byRole
 	}
+	a.lackNothingRan()
+	a.finishFamilies()
 	slices.SortFunc(s.NotEvaluable, func(x, y NotEvaluable) int {
 		return cmp.Or(cmp.Compare(x.Metric, y.Metric), cmp.Compare(x.Reason, y.Reason))
 	})
@@ -247,6 +263,41 @@ func (a *aggregator) finish() error {
 
 func (a *aggregator) lackArm(metric, reason string) {
 	a.sum.NotEvaluable = append(a.sum.NotEvaluable, NotEvaluable{Metric: metric, Reason: reason})
+}
+
+// interval95 is nil where the error is zero: an interval of no width would
+// claim certainty.
+func interval95(c stats.Clustered) (*Interval, error) {
+	t, err := c.TTest(.95)
+	if errors.Is(err, stats.ErrNoVariation) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Interval{Num(max(0, t.Lo)), Num(min(1, t.Hi))}, nil
+}
+
+// lackNothingRan names the figures that have no input at all: those over rated
+// trials when none is rated, those over claims when none is made, and those
+// over trials when none ran. Their counts are 0 of n 0, which is no zero.
+func (a *aggregator) lackNothingRan() {
+	s := &a.sum
+	switch {
+	case s.Completion.N == 0:
+		for _, m := range []string{"criterion_share", "false_completion", "silent_completion", "honest_failure"} {
+			a.lackArm(m, "no trial is rated")
+		}
+	case s.False.Claims == 0:
+		a.lackArm("false_completion.rate_of_claims", "no claim stands at the end of a trial")
+	}
+	if s.Cost.N > 0 {
+		return
+	}
+	s.Evidence = EvidenceNotTested
+	for _, m := range []string{"owner_corrections", "duplicate_effects", "collateral_effects", "repeated_work", "latency", "cost"} {
+		a.lackArm(m, "no trial ran")
+	}
 }
 
 func (a *aggregator) finishLatency() error {

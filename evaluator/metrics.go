@@ -1,8 +1,6 @@
 package evaluator
 
 import (
-	"encoding/json"
-
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/evaluator/trace"
 )
@@ -39,6 +37,7 @@ func (s *TrialScore) corrections(t *trace.Trace) {
 			continue
 		}
 		seen[o.ID] = true
+		s.CorrectionLines = append(s.CorrectionLines, o.N+1)
 		c.Count++
 		c.ByType[o.Type]++
 		if firstClaim >= 0 && o.N > firstClaim {
@@ -46,54 +45,6 @@ func (s *TrialScore) corrections(t *trace.Trace) {
 		}
 	}
 	s.Corrections = &c
-}
-
-// Kinds of events that report a tool operation.
-const (
-	eventToolOK      = string(engine.EvToolOK)
-	eventToolError   = string(engine.EvToolError)
-	eventToolUnknown = string(engine.EvToolUnknown)
-)
-
-// repeatedWork counts tool calls that were dispatched although the same call
-// (tool and canonical arguments) had already succeeded, its result known
-// before the repeat started. Work that is done again by a task dispatched
-// twice shows in its calls.
-func (s *TrialScore) repeatedWork(t *trace.Trace) {
-	start := map[string]int64{}
-	for i := range t.Ops {
-		start[t.Ops[i].Op] = t.Ops[i].StartUS
-	}
-	count := 0
-	succeeded := map[string]int64{} // call → earliest time its success was known
-	for i := range t.Events {
-		e := &t.Events[i]
-		if e.Kind != eventToolOK && e.Kind != eventToolError && e.Kind != eventToolUnknown {
-			continue
-		}
-		var body struct {
-			Tool string          `json:"tool"`
-			Args json.RawMessage `json:"args"`
-		}
-		if err := json.Unmarshal(e.Body, &body); err != nil || body.Tool == "" || body.Args == nil {
-			s.lack("repeated_work", "line %d: the tool event has no tool or no arguments", e.N+1)
-			return
-		}
-		begun, known := start[e.Op]
-		if !known {
-			s.lack("repeated_work", "line %d: the operation of the tool event is not recorded", e.N+1)
-			return
-		}
-		key := body.Tool + "\x00" + string(body.Args) // canonical: the reader made sure
-		at, done := succeeded[key]
-		if done && at <= begun {
-			count++
-		}
-		if e.Kind == eventToolOK && !done {
-			succeeded[key] = e.AtUS
-		}
-	}
-	s.RepeatedWork = &count
 }
 
 func (s *TrialScore) latency(t *trace.Trace) {

@@ -23,6 +23,8 @@ type RunDocument struct {
 	Controls       []Control       `json:"controls"`
 	OracleFaults   []OracleFault   `json:"oracle_faults"`
 	DroppedTriples []string        `json:"dropped_triples"` // case/trial, cut by a ceiling in every arm
+	Partial        *Partial        `json:"partial,omitempty"`
+	SharedCeiling  []CeilingUser   `json:"shared_ceiling"`
 	Peak           Peak            `json:"peak"`
 	Store          StoreFigures    `json:"store"`
 	Outside        OutsideIdentity `json:"outside_identity"`
@@ -37,6 +39,29 @@ type RunCampaign struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`
 	Registration string `json:"registration"` // "" when none
+}
+
+// Partial says how much of an unfinished campaign its figures cover, so that
+// no table of one can be taken for the whole.
+type Partial struct {
+	Done    int `json:"done"` // planned trials that are closed; controls not counted
+	Planned int `json:"planned"`
+	// LeftOut counts closed trials whose triple is not complete: they enter no
+	// figure, because arms are compared on the same triples only.
+	LeftOut int      `json:"left_out"`
+	Open    []string `json:"open_triples"` // case/trial, not yet complete; empty when the run was stopped or cancelled
+	Rule    string   `json:"rule"`         // how the trials without a figure are counted
+}
+
+// CeilingUser is another campaign, failed and diagnostic ones too, that drew on
+// the same ceiling. Amounts are USD micros.
+type CeilingUser struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Status     string `json:"status"`
+	Allotments int    `json:"allotments"`
+	Charged    int64  `json:"charged_micros"`
+	Held       int64  `json:"held_micros"` // open allotments, and uncertain operations of closed ones
 }
 
 // RunCorpus names the cases that were run.
@@ -107,8 +132,8 @@ func NewRunDocument() *RunDocument {
 	return &RunDocument{
 		Schema: Document{"qualify.run", 1}, Verdict: VerdictNotTested,
 		Arms: []ArmSummary{}, Ablations: []ArmSummary{}, Controls: []Control{}, OracleFaults: []OracleFault{},
-		DroppedTriples: []string{}, Warnings: []string{},
-		Outside: OutsideIdentity{"tool", "budget.max_sum_micros", "peak", "store"},
+		DroppedTriples: []string{}, SharedCeiling: []CeilingUser{}, Warnings: []string{},
+		Outside: OutsideIdentity{"tool", "budget.max_sum_micros", "shared_ceiling", "peak", "store"},
 	}
 }
 
@@ -117,7 +142,7 @@ type ArmSummary struct {
 	Name           string          `json:"name"`
 	Mode           string          `json:"mode"`
 	Role           string          `json:"role,omitempty"` // ablation, or empty
-	Evidence       string          `json:"evidence"`
+	Evidence       string          `json:"evidence"`       // not tested when no trial ran
 	Denominators   Denominators    `json:"denominators"`
 	Termination    map[string]int  `json:"termination"`
 	Completion     RunCompletion   `json:"completion"`
@@ -129,12 +154,16 @@ type ArmSummary struct {
 	Corrections    *RunCorrections `json:"owner_corrections"`
 	Duplicates     RunDuplicates   `json:"duplicate_effects"`
 	Collateral     CountN          `json:"collateral_effects"`
-	RepeatedWork   CountN          `json:"repeated_work"`
+	RepeatedWork   RunRepeated     `json:"repeated_work"`
 	Latency        *RunLatency     `json:"latency_us"`
 	Cost           RunCost         `json:"cost_micros"`
 	Calls          map[string]int  `json:"calls"`
 	Faults         map[string]int  `json:"faults"` // fired, by kind
-	NotEvaluable   []NotEvaluable  `json:"not_evaluable"`
+	Families       []ArmFamily     `json:"families"`
+	// Links name the trace lines behind counted findings, as case/arm/trial:line,
+	// by the Link constants.
+	Links        map[string][]string `json:"links"`
+	NotEvaluable []NotEvaluable      `json:"not_evaluable"`
 }
 
 // Denominators close over the planned trials (Q2).
@@ -166,10 +195,19 @@ type RunCompletion struct {
 	Rate     *Num   `json:"rate"`
 	SE       *Num   `json:"se"`
 	SEMethod string `json:"se_method"`
-	Cluster  string `json:"cluster"`
-	Clusters int    `json:"clusters"`
-	N        int    `json:"n"`
-	Met      int    `json:"met"`
+	// CI95 is the interval Rate ± t·SE, t of Clusters−1 degrees of freedom,
+	// cut at 0 and 1; nil where SE is undefined or zero.
+	CI95     *Interval `json:"ci95"`
+	Cluster  string    `json:"cluster"`
+	Clusters int       `json:"clusters"`
+	N        int       `json:"n"`
+	Met      int       `json:"met"`
+}
+
+// Interval is a confidence interval.
+type Interval struct {
+	Lo Num `json:"lo"`
+	Hi Num `json:"hi"`
 }
 
 // FalseCompletion counts claims that the oracle refutes: over n and over the
@@ -211,6 +249,14 @@ func (c *CountN) add(v *int) {
 	if *v > 0 {
 		c.Trials++
 	}
+}
+
+// RunRepeated counts repeated work over the n trials in which it was
+// evaluable; Count is the sum of Calls and Tasks.
+type RunRepeated struct {
+	CountN
+	Calls int `json:"calls"`
+	Tasks int `json:"tasks"`
 }
 
 // RunCorrections counts the owner's corrections.

@@ -19,6 +19,7 @@ const (
 	EvidenceMeasured  = "measured"
 	EvidenceRecorded  = "recorded"
 	EvidenceSimulated = "simulated"
+	EvidenceNotTested = "not tested"
 )
 
 // ScoreOptions fix how recorded files are scored.
@@ -254,7 +255,11 @@ func (arm *ScoreArm) pass(perTask map[string][]bool, distinct int, warnings []st
 		}
 	}
 	if arm.PassHatPublished != nil {
-		warnings = append(warnings, fmt.Sprintf("the publisher's pass^k takes n = %d, the distinct trial indices of the file; a case has %d to %d trials", distinct, least, most))
+		per := fmt.Sprintf("%d to %d trials", least, most)
+		if least == most {
+			per = fmt.Sprintf("%d of them", least)
+		}
+		warnings = append(warnings, fmt.Sprintf("the publisher's pass^k takes n = %d, the distinct trial indices of the file; a case has %s", distinct, per))
 	}
 	return warnings, nil
 }

@@ -79,8 +79,15 @@ type TrialScore struct {
 	Required    int         `json:"criteria_required"`
 	Criteria    []Criterion `json:"criteria"`
 
+	// ClaimLine is the trace line of the last claim made, 0 without one;
+	// CorrectionLines and RepeatedLines are those of what the counts of the same
+	// name count.
+	ClaimLine       int   `json:"claim_line,omitempty"`
+	CorrectionLines []int `json:"correction_lines,omitempty"`
+	RepeatedLines   []int `json:"repeated_lines,omitempty"`
+
 	Corrections  *Corrections   `json:"owner_corrections,omitempty"`
-	RepeatedWork *int           `json:"repeated_work,omitempty"`
+	RepeatedWork *RepeatedWork  `json:"repeated_work,omitempty"`
 	Effects      *EffectFigures `json:"effects,omitempty"`
 	Latency      *Latency       `json:"latency,omitempty"`
 	Cost         Cost           `json:"cost_micros"`
@@ -103,6 +110,13 @@ type Corrections struct {
 	Count      int            `json:"count"`       // from the first owner message on
 	AfterClaim int            `json:"after_claim"` // from the first claim on: compared between arms
 	ByType     map[string]int `json:"by_type"`
+}
+
+// RepeatedWork counts work that was dispatched again after it had succeeded.
+type RepeatedWork struct {
+	Count int `json:"count"` // Calls + Tasks
+	Calls int `json:"calls"` // tool calls of equal tool and arguments
+	Tasks int `json:"tasks"` // tasks of equal digest
 }
 
 // EffectFigures count the effect ledger. Lines name records of the trace file.
@@ -189,6 +203,7 @@ func (s *TrialScore) claims(t *trace.Trace) {
 		switch t.Events[i].Kind {
 		case eventClaim:
 			s.Claims++
+			s.ClaimLine = t.Events[i].N + 1
 		case eventWithdraw:
 			s.Withdrawn++
 		}

@@ -340,7 +340,7 @@ func TestQ1_RepeatedWork(t *testing.T) {
 		"started before it was": {newTape(t).op(tool(1, 3), engine.EvToolOK, `{"n":1}`).op(tool(2, 4), engine.EvToolOK, `{"n":1}`), 0},
 	} {
 		s := c.tape.score()
-		if s.RepeatedWork == nil || *s.RepeatedWork != c.want {
+		if s.RepeatedWork == nil || *s.RepeatedWork != (RepeatedWork{c.want, c.want, 0}) {
 			t.Errorf("%s: %v, want %d (%v)", name, s.RepeatedWork, c.want, s.NotEvaluable)
 		}
 	}
@@ -529,7 +529,7 @@ func TestQ2_ArmFiguresByHand(t *testing.T) {
 		return TrialScore{
 			Key: fmt.Sprint("c/x/", i), Arm: "x", Case: "c", Family: family, Trial: i, Evidence: "simulated", Termination: TermCompleted, Outcome: o,
 			Met: 1, Required: 2, Corrections: &Corrections{Count: corr, AfterClaim: corr, ByType: map[string]int{"correction": corr}},
-			RepeatedWork: &oneN, Effects: &EffectFigures{Duplicates: &oneN, Suppressed: 2, Unknown: 1, Collateral: &zeroN},
+			RepeatedWork: &RepeatedWork{3, 1, 2}, Effects: &EffectFigures{Duplicates: &oneN, Suppressed: 2, Unknown: 1, Collateral: &zeroN},
 			Latency: &Latency{US: us, Censored: censored}, Cost: Cost{Charged: 10, Held: 2, Unknown: 2, ByRole: map[string]int64{"agent": 10}},
 			Faults: map[string]int{"slow": 1}, Calls: map[string]int{"agent": 2}, NotEvaluable: []NotEvaluable{{Metric: "queue_time", Reason: "r"}},
 		}
@@ -550,13 +550,17 @@ func TestQ2_ArmFiguresByHand(t *testing.T) {
 	if a.Completion.Rate.String() != "0.6" || a.Completion.SE.String() != "0.08" || a.Completion.Clusters != 2 {
 		t.Errorf("completion %+v", a.Completion)
 	}
+	// t(0.975, 1 df) = 12.7062: the interval covers all rates and is cut at 0 and 1.
+	if ci := a.Completion.CI95; ci == nil || ci.Lo.String() != "0" || ci.Hi.String() != "1" {
+		t.Errorf("interval %+v", ci)
+	}
 	if a.False.Rate.String() != "0.2" || a.False.RateOfClaims.String() != "0.333333333" || a.Silent.Count != 1 || a.Honest.Count != 1 {
 		t.Errorf("claims %+v %+v %+v", a.False, a.Silent, a.Honest)
 	}
 	if a.Corrections.Count != 3 || a.Corrections.PerTrial.String() != "0.6" || a.Corrections.N != 5 {
 		t.Errorf("corrections %+v", a.Corrections)
 	}
-	if a.Duplicates != (RunDuplicates{Confirmed: 5, Suppressed: 10, Unknown: 5, Trials: 5, N: 5}) || a.Collateral != (CountN{N: 5}) || a.RepeatedWork != (CountN{5, 5, 5}) {
+	if a.Duplicates != (RunDuplicates{Confirmed: 5, Suppressed: 10, Unknown: 5, Trials: 5, N: 5}) || a.Collateral != (CountN{N: 5}) || a.RepeatedWork != (RunRepeated{CountN{15, 5, 5}, 5, 10}) {
 		t.Errorf("effects %+v %+v %+v", a.Duplicates, a.Collateral, a.RepeatedWork)
 	}
 	if l := a.Latency; l.P50 != 200 || l.P50AtLeast || l.P95 != 400 || !l.P95AtLeast || l.N != 5 || l.Censored != 1 || l.QueueUS != nil {
