@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentrooms/qualify/corpus"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/modes"
 )
@@ -16,6 +17,9 @@ func Reopen(c store.Campaign, corp *corpus.Corpus, known map[string]modes.Mode) 
 	p := &Plan{ID: c.ID, PlanDigest: c.PlanDigest, Canonical: c.Plan, modes: known, Funds: store.FundsReal}
 	if err := json.Unmarshal(c.Plan, p); err != nil {
 		return nil, fmt.Errorf("plan of campaign %s: %w", c.ID, err)
+	}
+	if p.Evidence == string(model.Simulated) || p.Evidence == string(model.Deterministic) {
+		p.Funds = store.FundsSimulated
 	}
 	for _, pc := range p.Cases {
 		cs, ok := corp.Case(pc.ID)
