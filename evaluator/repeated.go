@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/evaluator/trace"
@@ -26,6 +27,7 @@ func (s *TrialScore) repeatedWork(t *trace.Trace) {
 	if !ok {
 		return
 	}
+	slices.Sort(s.RepeatedLines)
 	s.RepeatedWork = &RepeatedWork{Count: calls + tasks, Calls: calls, Tasks: tasks}
 }
 
@@ -60,6 +62,7 @@ func (s *TrialScore) repeatedCalls(t *trace.Trace) (count int, ok bool) {
 		at, done := succeeded[key]
 		if done && at <= begun {
 			count++
+			s.RepeatedLines = append(s.RepeatedLines, e.N+1)
 		}
 		if e.Kind == eventToolOK && !done {
 			succeeded[key] = e.AtUS
@@ -96,18 +99,20 @@ func (s *TrialScore) repeatedTasks(t *trace.Trace) (count int, ok bool) {
 		}
 	}
 	start := map[string]int64{} // task id → first dispatch
+	line := map[string]int{}    // and its record's line
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if log.digest[o.Task] == "" || notDispatched(o) {
 			continue
 		}
 		if at, seen := start[o.Task]; !seen || o.StartUS < at {
-			start[o.Task] = o.StartUS
+			start[o.Task], line[o.Task] = o.StartUS, o.N+1
 		}
 	}
 	for task, begun := range start {
 		if at, done := log.completed[log.digest[task]]; done && at <= begun {
 			count++
+			s.RepeatedLines = append(s.RepeatedLines, line[task])
 		}
 	}
 	return count, true
