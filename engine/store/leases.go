@@ -37,3 +37,16 @@ func Acquire(have Lease, now time.Time, want Lease) (Lease, error) {
 	want.Generation = have.Generation + 1
 	return want, nil
 }
+
+// Break is the lease after it was broken under a generation. It reports false
+// for one that is free under that generation already. ErrLeaseLost: the lease
+// has gone on to another generation.
+func Break(have Lease, generation int64) (Lease, bool, error) {
+	if have.Generation != generation {
+		return have, false, fmt.Errorf("break lease %s: generation %d, not %d: %w", have.Name, have.Generation, generation, ErrLeaseLost)
+	}
+	if have.Token == "" {
+		return have, false, nil
+	}
+	return Lease{Name: have.Name, Generation: have.Generation, ExpiresAt: time.UnixMicro(0).UTC()}, true, nil
+}

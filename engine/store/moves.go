@@ -228,6 +228,31 @@ func Resolve(h *Head, op *Op, r *Reconciliation) (bool, error) {
 	return true, nil
 }
 
+// Overran reports whether the operation was charged more than it reserved.
+func (o *Op) Overran() bool { return o.ChargedMicros > o.ReservedMicros }
+
+// Grant sets a new total of the room's account and acknowledges overruns by
+// operation id; open are the operations that overran and are not acknowledged
+// (R39, R40). Errors as Rooms.GrantRoom.
+func (h *Head) Grant(total int64, open, ack []string) error {
+	a := h.Account()
+	for _, op := range open {
+		a.Overruns = append(a.Overruns, budget.Overrun{Ref: op})
+	}
+	a, err := a.Grant(total, ack)
+	switch {
+	case errors.Is(err, budget.ErrBelowSpent):
+		return fmt.Errorf("room %s: total %s, charged and held %s: %w",
+			h.Room, budget.FormatUSD(total), budget.FormatUSD(h.Money.Charged+h.Money.Held), ErrBelowSpent)
+	case errors.Is(err, budget.ErrNoOverrun):
+		return fmt.Errorf("room %s: %w: %w", h.Room, err, ErrNotFound)
+	case err != nil:
+		return fmt.Errorf("room %s: %w: %w", h.Room, err, ErrInvalid)
+	}
+	h.SetAccount(a)
+	return nil
+}
+
 // EqualReceipts compares all that is stored; an empty result equals none.
 func EqualReceipts(a, b *Receipt) bool {
 	return a.Op == b.Op && a.RequestDigest == b.RequestDigest && a.Outcome == b.Outcome &&

@@ -28,6 +28,9 @@ type Records interface {
 	// Releasing again with equal figures is a no-op, else ErrConflict.
 	Release(ctx context.Context, id string, charged, keep int64) (Allotment, error)
 	Allotments(ctx context.Context, campaign string) ([]Allotment, error)
+	// OpenAllotments lists the allotments on one ceiling that are not released,
+	// in order of grant.
+	OpenAllotments(ctx context.Context, ceiling string, funds Funds) ([]Allotment, error)
 	// Ledger lists rows in order, after row n (exclusive), at most limit (0: all).
 	Ledger(ctx context.Context, after int64, limit int) ([]LedgerRow, error)
 
@@ -57,6 +60,12 @@ type Records interface {
 	AcquireLease(ctx context.Context, name, token, owner string, ttl time.Duration) (Lease, error)
 	RenewLease(ctx context.Context, name, token string, ttl time.Duration) (Lease, error)
 	ReleaseLease(ctx context.Context, name, token string) error
+	// BreakLease frees a lease whose holder provably runs no more, live or not,
+	// provided it still has this generation (ErrLeaseLost otherwise, so that a
+	// later holder is never the one who loses it). A free one is left alone.
+	BreakLease(ctx context.Context, name string, generation int64) error
+	// Leases lists the leases that are live now by the store's clock, by name.
+	Leases(ctx context.Context) ([]Lease, error)
 
 	// AppendSeal appends to the hash-chained seal log; SealLog lists it.
 	AppendSeal(ctx context.Context, kind string, body []byte) (SealRow, error)
@@ -78,6 +87,9 @@ type Stats struct {
 	Commits int64 // database transactions that wrote
 	Writes  int64 // logical writes that shared them
 	Schema  int
+	// LongestWait is the longest that a write waited from the request to the
+	// answer; 0 when the store was given no clock to measure it with.
+	LongestWait time.Duration
 	Detail  map[string]string // driver, pragmas, URL without secrets
 }
 

@@ -59,6 +59,12 @@ type Rooms interface {
 	// untouched.
 	Reconcile(ctx context.Context, room, op string, r Reconciliation) error
 
+	// GrantRoom sets a new total limit of a room and acknowledges overruns by
+	// operation id; the halt is cleared when none is left (R39, R40). The
+	// room's chain is untouched. ErrNotFound (no room, or no such overrun that
+	// is not acknowledged), ErrBelowSpent under charged+held, ErrInvalid.
+	GrantRoom(ctx context.Context, room string, total int64, ackOps []string) (Head, error)
+
 	// PutSnapshot stores a snapshot of the head. ErrConflict when rev is not
 	// the head or digest is not the head row's state digest.
 	PutSnapshot(ctx context.Context, room string, s Snapshot) error
@@ -191,6 +197,7 @@ type Op struct {
 	ChargedMicros  int64
 	Receipt        *Receipt        // nil while open
 	Reconciled     *Reconciliation // nil unless reconciled
+	Acknowledged   bool            // its overrun was acknowledged by GrantRoom
 	DispatchedAtUS int64           // trial time of dispatch as the runtime gave it in the receipt
 }
 

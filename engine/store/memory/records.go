@@ -40,7 +40,7 @@ func (s *Store) EnsureCeiling(ctx context.Context, name string, funds store.Fund
 	if err != nil {
 		return store.Ceiling{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Ceiling{}, err
 	}
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Store) EnsureCeiling(ctx context.Context, name string, funds store.Fund
 
 // Grant implements store.Records.
 func (s *Store) Grant(ctx context.Context, name string, funds store.Funds, total int64, ackOps []string) (store.Ceiling, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Ceiling{}, err
 	}
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) Allot(ctx context.Context, a store.Allotment) (store.Allotment, 
 	if err := store.CheckAllotment(&a); err != nil {
 		return store.Allotment{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Allotment{}, err
 	}
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Store) Allot(ctx context.Context, a store.Allotment) (store.Allotment, 
 
 // Release implements store.Records.
 func (s *Store) Release(ctx context.Context, id string, charged, keep int64) (store.Allotment, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Allotment{}, err
 	}
 	defer s.mu.Unlock()
@@ -165,6 +165,21 @@ func (s *Store) Allotments(ctx context.Context, campaign string) ([]store.Allotm
 	return out, nil
 }
 
+// OpenAllotments implements store.Records: in order of grant.
+func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) ([]store.Allotment, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []store.Allotment
+	for _, a := range s.allotments {
+		if a.Ceiling == ceiling && a.Funds == funds && !a.Released {
+			out = append(out, *a)
+		}
+	}
+	return out, nil
+}
+
 // Ledger implements store.Records.
 func (s *Store) Ledger(ctx context.Context, after int64, limit int) ([]store.LedgerRow, error) {
 	if err := s.enter(ctx); err != nil {
@@ -194,7 +209,7 @@ func (s *Store) findCampaign(id string) (*store.Campaign, error) {
 
 // PutCampaign implements store.Records.
 func (s *Store) PutCampaign(ctx context.Context, c store.Campaign) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -214,7 +229,7 @@ func (s *Store) PutCampaign(ctx context.Context, c store.Campaign) error {
 
 // SetCampaignStatus implements store.Records.
 func (s *Store) SetCampaignStatus(ctx context.Context, id, status string, totals []byte) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -260,7 +275,7 @@ func (s *Store) Campaigns(ctx context.Context, name string) ([]store.Campaign, e
 
 // PutTrial implements store.Records.
 func (s *Store) PutTrial(ctx context.Context, t store.Trial) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -301,7 +316,7 @@ func (s *Store) Trials(ctx context.Context, campaign string) ([]store.Trial, err
 
 // PutTrace implements store.Records.
 func (s *Store) PutTrace(ctx context.Context, campaign, key, digest string, content []byte) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -338,7 +353,7 @@ func (s *Store) AcquireLease(ctx context.Context, name, token, owner string, ttl
 	if err := store.CheckLease(name, token, ttl); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Lease{}, err
 	}
 	defer s.mu.Unlock()
@@ -357,7 +372,7 @@ func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Dur
 	if err := store.CheckLease(name, token, ttl); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.Lease{}, err
 	}
 	defer s.mu.Unlock()
@@ -374,7 +389,7 @@ func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Dur
 
 // ReleaseLease implements store.Records.
 func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -387,9 +402,43 @@ func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
 	return nil
 }
 
+// BreakLease implements store.Records.
+func (s *Store) BreakLease(ctx context.Context, name string, generation int64) error {
+	if err := s.enterWrite(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	have := s.leases[name]
+	have.Name = name
+	l, changed, err := store.Break(have, generation)
+	if err != nil || !changed {
+		return err
+	}
+	s.leases[name] = l
+	s.writes++
+	return nil
+}
+
+// Leases implements store.Records.
+func (s *Store) Leases(ctx context.Context) ([]store.Lease, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := store.LeaseTime(s.now())
+	var out []store.Lease
+	for _, l := range s.leases {
+		if l.HeldBy(l.Token, now) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
 // AppendSeal implements store.Records.
 func (s *Store) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return store.SealRow{}, err
 	}
 	defer s.mu.Unlock()

@@ -57,7 +57,7 @@ func (s *Store) CreateRoom(ctx context.Context, n store.NewRoom) error {
 	if err := store.CheckNewRoom(n); err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 	if err := store.CheckCommit(&c); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Store) Reconcile(ctx context.Context, id, op string, rec store.Reconcil
 
 // change runs one move of one operation; moves leave both untouched on error.
 func (s *Store) change(ctx context.Context, id, op string, move func(*room, *store.Op) (bool, error)) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -328,9 +328,37 @@ func (s *Store) PutEffect(ctx context.Context, e store.Effect, blobs []store.Blo
 	})
 }
 
+// GrantRoom implements store.Rooms.
+func (s *Store) GrantRoom(ctx context.Context, id string, total int64, ackOps []string) (store.Head, error) {
+	if err := s.enterWrite(ctx); err != nil {
+		return store.Head{}, err
+	}
+	defer s.mu.Unlock()
+	r, err := s.room(id)
+	if err != nil {
+		return store.Head{}, err
+	}
+	var open []string
+	for _, op := range r.ops {
+		if op.Overran() && !op.Acknowledged {
+			open = append(open, op.ID)
+		}
+	}
+	h := r.head
+	if err := h.Grant(total, open, ackOps); err != nil {
+		return store.Head{}, err
+	}
+	for _, op := range ackOps {
+		r.op[op].Acknowledged = true
+	}
+	r.head = h
+	s.writes++
+	return cloneHead(h), nil
+}
+
 // PutSnapshot implements store.Rooms.
 func (s *Store) PutSnapshot(ctx context.Context, id string, snap store.Snapshot) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -349,7 +377,7 @@ func (s *Store) PutSnapshot(ctx context.Context, id string, snap store.Snapshot)
 
 // CloseRoom implements store.Rooms.
 func (s *Store) CloseRoom(ctx context.Context, id, termination string, atUS int64) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -404,7 +432,7 @@ func (s *Store) Outbox(ctx context.Context, id string) ([]store.OutboxEntry, err
 
 // Delivered implements store.Rooms.
 func (s *Store) Delivered(ctx context.Context, id, entry string) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterWrite(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()

@@ -88,6 +88,22 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
+// enterWrite is enter for a call that writes: it also checks the fence of ctx.
+func (s *Store) enterWrite(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	f, ok := store.FenceOf(ctx)
+	if !ok {
+		return nil
+	}
+	if err := f.Check(s.leases[f.Name]); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
 // Stats implements store.Store. Every logical write is a commit of its own.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := s.enter(ctx); err != nil {

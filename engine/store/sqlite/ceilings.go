@@ -256,6 +256,22 @@ func (s *Store) Allotments(ctx context.Context, campaign string) ([]store.Allotm
 	return out, err
 }
 
+// OpenAllotments implements store.Records.
+func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) ([]store.Allotment, error) {
+	var out []store.Allotment
+	err := s.read(ctx, "open allotments", false, func(v view) error {
+		return v.each(ctx, sqlOpenAllotments, []any{ceiling, string(funds)}, func(scan func(...any) error) error {
+			var a store.Allotment
+			if err := scan(allotmentFields(&a)...); err != nil {
+				return err
+			}
+			out = append(out, a)
+			return nil
+		})
+	})
+	return out, err
+}
+
 // Ledger implements store.Records.
 func (s *Store) Ledger(ctx context.Context, after int64, limit int) ([]store.LedgerRow, error) {
 	if limit <= 0 {

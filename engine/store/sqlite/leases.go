@@ -31,6 +31,7 @@ func (w *writer) lease(ctx context.Context, name string) (store.Lease, error) {
 }
 
 func (w *writer) putLease(ctx context.Context, l store.Lease) error {
+	clear(w.fences) // what this batch has found out about leases may have changed
 	return w.exec(ctx, sqlPutLease, l.Name, l.Token, l.Owner, l.Generation, l.ExpiresAt.UnixMicro())
 }
 
@@ -107,6 +108,55 @@ func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
 		}
 		return w.putLease(ctx, store.Lease{Name: name, Generation: l.Generation, ExpiresAt: time.UnixMicro(0)})
 	})
+}
+
+// BreakLease implements store.Records.
+func (s *Store) BreakLease(ctx context.Context, name string, generation int64) error {
+	return s.write(ctx, "break lease", false, func(ctx context.Context, w *writer) error {
+		have, err := w.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		l, changed, err := store.Break(have, generation)
+		if err != nil || !changed {
+			return err
+		}
+		return w.putLease(ctx, l)
+	})
+}
+
+// Leases implements store.Records.
+func (s *Store) Leases(ctx context.Context) ([]store.Lease, error) {
+	var out []store.Lease
+	err := s.read(ctx, "leases", true, func(v view) error {
+		now, err := v.now(ctx)
+		if err != nil {
+			return err
+		}
+		return v.each(ctx, sqlLeases, nil, func(scan func(...any) error) error {
+			var l store.Lease
+			var us int64
+			if err := scan(&l.Name, &l.Token, &l.Owner, &l.Generation, &us); err != nil {
+				return err
+			}
+			l.ExpiresAt = time.UnixMicro(us).UTC()
+			if l.HeldBy(l.Token, now) {
+				out = append(out, l)
+			}
+			return nil
+		})
+	})
+	return out, err
+}
+
+// now is the time of the database's clock.
+func (v view) now(ctx context.Context) (time.Time, error) {
+	if v.store.opts.Now != nil {
+		return store.LeaseTime(v.store.opts.Now()), nil
+	}
+	var us int64
+	_, err := v.row(ctx, sqlNow, nil, &us)
+	return time.UnixMicro(us).UTC(), err
 }
 
 // AppendSeal implements store.Records. It is flushed to the disk whatever the

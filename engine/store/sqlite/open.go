@@ -34,6 +34,9 @@ type Options struct {
 	// Batch is the largest number of logical writes in one transaction; zero
 	// means 256.
 	Batch int
+	// Watch is the clock that the waits of writes are measured with; nil
+	// measures none (Stats.LongestWait is then 0).
+	Watch func() time.Time
 	// Now replaces the database's clock as the clock of leases, for tests.
 	Now func() time.Time
 }
@@ -79,6 +82,7 @@ type Store struct {
 	writes *sql.DB
 
 	commits, logical, flushed atomic.Int64 // transactions, logical writes, transactions flushed to the disk
+	longest                   atomic.Int64 // nanoseconds a write has waited at most
 }
 
 // roomInfo is the part of a room that never changes.
@@ -252,10 +256,32 @@ func (s *Store) Close() error {
 	return s.disconnect()
 }
 
+// watch reads the clock of waits.
+func (s *Store) watch() time.Time {
+	if s.opts.Watch == nil {
+		return time.Time{}
+	}
+	return s.opts.Watch()
+}
+
+// waited notes the wait of a write that was asked for at a time of watch.
+func (s *Store) waited(asked time.Time) {
+	if s.opts.Watch == nil {
+		return
+	}
+	d := int64(s.opts.Watch().Sub(asked))
+	for {
+		have := s.longest.Load()
+		if d <= have || s.longest.CompareAndSwap(have, d) {
+			return
+		}
+	}
+}
+
 // Stats implements store.Store.
 func (s *Store) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{
-		Commits: s.commits.Load(), Writes: s.logical.Load(), Schema: s.schema,
+		Commits: s.commits.Load(), Writes: s.logical.Load(), Schema: s.schema, LongestWait: time.Duration(s.longest.Load()),
 		Detail: map[string]string{
 			"driver": "sqlite", "path": s.path, "journal_mode": "wal", "durable": strconv.FormatBool(s.opts.Durable),
 			"flushed_commits": strconv.FormatInt(s.flushed.Load(), 10),

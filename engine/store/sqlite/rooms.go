@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine/store"
 )
@@ -275,6 +276,50 @@ func (s *Store) Reconcile(ctx context.Context, room, op string, r store.Reconcil
 		}
 		return w.money(ctx, n, &h)
 	})
+}
+
+// GrantRoom implements store.Rooms.
+func (s *Store) GrantRoom(ctx context.Context, room string, total int64, ackOps []string) (store.Head, error) {
+	ack := slices.Clone(ackOps)
+	var out store.Head
+	err := s.writeRoom(ctx, "grant", room, func(ctx context.Context, w *writer, n int64) error {
+		h, err := w.head(ctx, n)
+		if err != nil {
+			return err
+		}
+		open, err := w.overruns(ctx, n)
+		if err != nil {
+			return err
+		}
+		if err := h.Grant(total, open, ack); err != nil {
+			return err
+		}
+		for _, op := range ack {
+			if err := w.exec(ctx, sqlAcknowledgeOp, n, op); err != nil {
+				return err
+			}
+		}
+		out = h
+		return w.exec(ctx, sqlGrantRoom, h.Money.Limit, h.Halted, n)
+	})
+	if err != nil {
+		return store.Head{}, err
+	}
+	return out, nil
+}
+
+// overruns lists the operations of a room that were charged more than they
+// reserved and are not acknowledged.
+func (w *writer) overruns(ctx context.Context, n int64) ([]string, error) {
+	var out []string
+	for rev, ordinal := int64(-1), 0; ; {
+		var id string
+		found, err := w.row(ctx, sqlOverrun, []any{n, rev, ordinal}, &id, &rev, &ordinal)
+		if err != nil || !found {
+			return out, err
+		}
+		out = append(out, id)
+	}
 }
 
 // PutEffect implements store.Rooms.

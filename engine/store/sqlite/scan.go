@@ -34,7 +34,7 @@ func (r *opRow) fields() []any {
 	return []any{
 		&o.ID, &k.Kind, &k.Cause, &k.Attempt, &k.Ordinal, &o.Rev, &o.Ordinal, &o.Agent, &o.Role, &o.Task, &o.Tool, &o.RequestDigest,
 		&o.ReservedMicros, &o.DeadlineUS, &o.Status, &o.ChargedMicros, &o.DispatchedAtUS,
-		&r.outcome, &c.StartUS, &c.FinishUS, &c.ChargedMicros, &c.UsageSource, &r.usage, &c.Result, &r.reconciled,
+		&r.outcome, &c.StartUS, &c.FinishUS, &c.ChargedMicros, &c.UsageSource, &r.usage, &c.Result, &r.reconciled, &o.Acknowledged,
 	}
 }
 

@@ -24,6 +24,8 @@ FROM ledger WHERE n > ? ORDER BY n LIMIT ?`
 
 	sqlAllotments = `SELECT ` + allotmentColumns + ` FROM allotment WHERE campaign = ? ORDER BY n`
 
+	sqlOpenAllotments = `SELECT ` + allotmentColumns + ` FROM allotment WHERE ceiling = ? AND funds = ? AND released = 0 ORDER BY n`
+
 	sqlCampaignWeight = `SELECT COALESCE(sum(CASE released WHEN 1 THEN charged + kept ELSE amount END), 0)
 FROM allotment WHERE campaign = ? AND funds = ?`
 
@@ -63,6 +65,7 @@ WHERE trial.status NOT IN ('closed', 'not_run')`
 
 	sqlNow      = `SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)`
 	sqlLease    = `SELECT token, owner, generation, expires_us FROM lease WHERE name = ?`
+	sqlLeases   = `SELECT name, token, owner, generation, expires_us FROM lease WHERE token <> '' ORDER BY name`
 	sqlPutLease = `INSERT INTO lease (name, token, owner, generation, expires_us) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET token = excluded.token, owner = excluded.owner,
   generation = excluded.generation, expires_us = excluded.expires_us`

@@ -29,7 +29,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 FROM revision WHERE room = ? AND rev > ? ORDER BY rev LIMIT ?`
 
 	opColumns = `id, kind, cause, attempt, key_ordinal, rev, ordinal, agent, role, task, tool, request_digest, reserved,
-  deadline_us, status, charged, dispatched_at_us, outcome, start_us, finish_us, receipt_charged, usage_source, usage, result, reconciled`
+  deadline_us, status, charged, dispatched_at_us, outcome, start_us, finish_us, receipt_charged, usage_source, usage, result, reconciled, acknowledged`
 
 	sqlOp = `SELECT ` + opColumns + ` FROM operation WHERE room = ? AND id = ?`
 
@@ -50,6 +50,12 @@ WHERE room = ? AND id = ? AND outcome IS NULL`
 
 	sqlReconcileOp = `UPDATE operation SET status = ?, charged = ?, reconciled = ?
 WHERE room = ? AND id = ? AND status = 'uncertain' AND reconciled IS NULL`
+
+	sqlOverrun = `SELECT id, rev, ordinal FROM operation
+WHERE room = ?1 AND charged > reserved AND acknowledged = 0 AND (rev > ?2 OR rev = ?2 AND ordinal > ?3) ORDER BY rev, ordinal LIMIT 1`
+
+	sqlGrantRoom     = `UPDATE room SET total = ?, halted = ? WHERE n = ?`
+	sqlAcknowledgeOp = `UPDATE operation SET acknowledged = 1 WHERE room = ? AND id = ?`
 
 	sqlEffect       = `SELECT seq, body FROM effect WHERE room = ? AND op = ? AND ord = ?`
 	sqlEffectSeq    = `SELECT COALESCE(max(seq), 0) + 1 FROM effect WHERE room = ?`

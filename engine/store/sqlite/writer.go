@@ -16,6 +16,8 @@ import (
 type request struct {
 	what    string // for error messages
 	durable bool   // must be on the disk before it is answered
+	fenced  bool   // the caller writes under fence
+	fence   store.Fence
 	// run checks, then writes, inside the batch's transaction. It may be
 	// called again after a rollback, so it sets its results afresh.
 	run   func(context.Context, *writer) error
@@ -38,11 +40,14 @@ func (s *Store) write(ctx context.Context, what string, durable bool, run func(c
 		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
 	r := &request{what: what, durable: durable || s.opts.Durable, run: run, done: make(chan error, 1)}
+	r.fence, r.fenced = store.FenceOf(ctx)
+	asked := s.watch()
 	if err := s.enqueue(ctx, r); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	select {
 	case err := <-r.done:
+		s.waited(asked)
 		return err
 	case <-ctx.Done():
 		r.state.CompareAndSwap(queued, withdrawn)
@@ -72,6 +77,8 @@ type writer struct {
 	store *Store
 	conn  *sql.Conn
 	cache map[string]prepared
+	// fences holds the verdicts on the fences of the present batch.
+	fences map[store.Fence]error
 
 	full    int   // synchronous mode now: 1 full, 0 normal, -1 not set
 	version int64 // data_version at the last batch; moves when another connection commits
@@ -180,8 +187,12 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 	}
 	results = make([]error, len(batch))
 	passed := int64(0)
+	clear(w.fences)
 	for i, r := range batch {
-		results[i] = r.run(ctx, w)
+		results[i] = w.judge(ctx, r)
+		if results[i] == nil {
+			results[i] = r.run(ctx, w)
+		}
 		if isFault(results[i]) {
 			return nil, errors.Join(results[i], w.exec(ctx, "ROLLBACK"))
 		}
@@ -198,6 +209,30 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 	}
 	w.store.logical.Add(passed)
 	return results, nil
+}
+
+// judge refuses a request whose lease has gone to another, once per batch and
+// fence.
+func (w *writer) judge(ctx context.Context, r *request) error {
+	if !r.fenced {
+		return nil
+	}
+	err, known := w.fences[r.fence]
+	if !known {
+		l, lerr := w.lease(ctx, r.fence.Name)
+		if lerr != nil {
+			return lerr
+		}
+		err = r.fence.Check(l)
+		if w.fences == nil {
+			w.fences = map[store.Fence]error{}
+		}
+		w.fences[r.fence] = err
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.what, err)
+	}
+	return nil
 }
 
 func (w *writer) begin(ctx context.Context, durable bool) error {
