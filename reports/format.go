@@ -2,9 +2,7 @@ package reports
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/agentrooms/qualify/evaluator"
 )
@@ -38,24 +36,6 @@ func seconds(us int64) string {
 	}
 	tenths := (u + 50_000) / 100_000
 	return fmt.Sprintf("%s%d.%d s", sign, tenths/10, tenths%10)
-}
-
-// counts writes a map of counts as "a 3, b 1", sorted by name; "none" when
-// empty.
-func counts(m map[string]int) string {
-	if len(m) == 0 {
-		return "none"
-	}
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	parts := make([]string, 0, len(m))
-	for _, k := range keys {
-		parts = append(parts, Clean(k)+" "+strconv.Itoa(m[k]))
-	}
-	return strings.Join(parts, ", ")
 }
 
 func plural(n int, one, many string) string {

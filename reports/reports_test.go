@@ -112,6 +112,44 @@ func TestRunTable_Golden(t *testing.T) {
 	}
 }
 
+// TestRunTable_FitsATerminal: three arms with figures of ordinary size stand
+// side by side within 100 characters; more of them go below, none is lost.
+func TestRunTable_FitsATerminal(t *testing.T) {
+	t.Parallel()
+	d := runDoc()
+	arm := d.Arms[1]
+	arm.Completion.CI95 = &evaluator.Interval{Lo: .7526, Hi: .9331}
+	arm.Corrections = &evaluator.RunCorrections{Count: 312, PerTrial: num(1.486), AfterClaim: 310, AfterClaimPerTrial: num(1.476), N: 34}
+	arm.Duplicates.Confirmed, arm.Duplicates.Trials, arm.Duplicates.N = 130, 130, 700
+	arm.NotEvaluable = []evaluator.NotEvaluable{{Metric: "latency", Reason: strings.Repeat("a long reason ", 20)}}
+	d.Campaign.Registration, d.Corpus.Digest, d.Prices, d.TraceSetDigest = strings.Repeat("r", 71), strings.Repeat("d", 71), strings.Repeat("p", 71), strings.Repeat("t", 71)
+	d.DroppedTriples, d.Arms = nil, nil
+	for i := range 40 {
+		d.DroppedTriples = append(d.DroppedTriples, "ledger-two-books-01/"+string(rune('a'+i%26)))
+	}
+	for _, name := range []string{"legacy", "selective", "planner", "planner-two", "planner-three"} {
+		arm.Name = name
+		d.Arms = append(d.Arms, arm)
+	}
+	var b bytes.Buffer
+	if err := RunTable(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	for _, want := range []string{"| legacy ", "| selective ", "| planner ", "| planner-two ", "| planner-three |", "0.7526 to 0.9331"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if got := strings.Count(b.String(), "ledger-two-books-01/"); got != 40 {
+		t.Errorf("%d of 40 dropped triples", got)
+	}
+}
+
 // TestTables_NoControlCharacters: nothing from outside reaches the terminal as
 // a control sequence.
 func TestTables_NoControlCharacters(t *testing.T) {
@@ -151,7 +189,7 @@ func TestBudgetLine_SaysWhenTheProofFails(t *testing.T) {
 	if err := RunTable(&b, d); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"charged $2.000000 + held $0.000010 > limit $1.000000: DOES NOT HOLD", "budget overrun: op_1"} {
+	for _, want := range []string{"charged $2.000000 + held $0.000010 > limit $1.000000 (simulated funds)\n  proof: DOES NOT HOLD at every ledger row", "budget overrun: op_1"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q", want)
 		}

@@ -17,7 +17,10 @@ func ScoreTable(w io.Writer, doc *evaluator.ScoreDocument) error {
 	var b bytes.Buffer
 	b.WriteString("evidence: " + scoreEvidence(doc) + "\n")
 	for _, f := range doc.Files {
-		fmt.Fprintf(&b, "file: %s, format %s, effects %s, arm %s, sha256 %s\n", Clean(f.Path), f.Format, Clean(f.Effects), Clean(f.Arm), f.SHA256)
+		fmt.Fprintf(&b, "file: %s\n", Clean(f.Path))
+		fmt.Fprint(&b, "  ")
+		wrap(&b, fmt.Sprintf("format %s, effects %s, arm %s", f.Format, Clean(f.Effects), cell(f.Arm)))
+		fmt.Fprintf(&b, "  sha256 %s\n", f.SHA256)
 	}
 	names := make([]string, 0, len(doc.Arms))
 	for i := range doc.Arms {
@@ -25,12 +28,6 @@ func ScoreTable(w io.Writer, doc *evaluator.ScoreDocument) error {
 	}
 	if err := grid(&b, "metric", names, rowsOf(doc.Arms, scoreMetrics)); err != nil {
 		return err
-	}
-	for i := range doc.Arms {
-		a := &doc.Arms[i]
-		d := a.Denominators
-		fmt.Fprintf(&b, "denominators of %s: planned %d = met %d + unmet %d + infrastructure %d + grader error %d + not run %d\n",
-			names[i], d.Planned, d.Met, d.Unmet, d.Infrastructure, d.GraderError, d.NotRun)
 	}
 	for i := range doc.Arms {
 		writeLacks(&b, names[i], doc.Arms[i].NotEvaluable)
@@ -89,6 +86,13 @@ var scoreMetrics = []metric[evaluator.ScoreArm]{
 		}
 		return fmt.Sprintf("%s %s (n %d, missing %d)", places(&a.UserCost.Sum, 6), a.UserCost.Unit, a.UserCost.N, a.UserCost.Missing)
 	}},
+	{"denominators", nil},
+	{"  planned, the sum of", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.Planned) }},
+	{"    met", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.Met) }},
+	{"    unmet", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.Unmet) }},
+	{"    infrastructure", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.Infrastructure) }},
+	{"    grader error", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.GraderError) }},
+	{"    not run", func(a *evaluator.ScoreArm) string { return strconv.Itoa(a.Denominators.NotRun) }},
 }
 
 func intOr(n *int) string {
@@ -124,17 +128,17 @@ func byK(m map[string]evaluator.Num) string {
 
 func writeLacks(b *bytes.Buffer, arm string, lacks []evaluator.NotEvaluable) {
 	for _, n := range lacks {
-		fmt.Fprintf(b, "not evaluable, %s: %s: %s", arm, Clean(n.Metric), Clean(n.Reason))
+		line := fmt.Sprintf("not evaluable, %s: %s: %s", arm, Clean(n.Metric), Clean(n.Reason))
 		if n.Count > 0 {
-			fmt.Fprintf(b, " (%s)", plural(n.Count, "trial", "trials"))
+			line += fmt.Sprintf(" (%s)", plural(n.Count, "trial", "trials"))
 		}
-		b.WriteByte('\n')
+		wrap(b, line)
 	}
 }
 
 func writeWarnings(b *bytes.Buffer, warnings []string) {
 	for _, w := range warnings {
-		b.WriteString("warning: " + Clean(w) + "\n")
+		wrap(b, "warning: "+Clean(w))
 	}
 }
 
