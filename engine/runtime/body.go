@@ -38,8 +38,15 @@ func parseBody(r *store.Receipt) (*body, error) {
 	return &b, nil
 }
 
+// Event ids that the runtime gives; owner messages bring their own.
+const (
+	startID     = "start"
+	opPrefix    = "ev/"
+	timerPrefix = "timer/" // then the timer's id and the revision that set it
+)
+
 // eventOfOp is the id of the one event that an operation causes.
-func eventOfOp(op string) string { return "ev/" + op }
+func eventOfOp(op string) string { return opPrefix + op }
 
 const maxErrorLine = 300
 

@@ -116,9 +116,16 @@ func (r *run) abandonQueue() error {
 // reconcile settles an operation of unknown outcome by what the party's own
 // journal says (R47). An opaque party cannot be asked: the hold stays (R42).
 func (r *run) reconcile(ctx context.Context, o *operation) error {
-	rec := store.Reconciliation{Executed: len(r.effects[o.id]) > 0, Proof: "the world has no effect record of this operation"}
-	if rec.Executed {
-		rec.Proof = "effect record of the world"
+	rec := store.Reconciliation{Proof: "the world has no effect record of this operation"}
+	if done := r.effects[o.id]; len(done) > 0 {
+		switch store.EffectState(done[len(done)-1].State) {
+		case store.EffectConfirmed:
+			rec.Executed, rec.Proof = true, "effect record of the world"
+		case store.EffectRefuted:
+			rec.Proof = "the world's record says that the effect did not take place"
+		case store.EffectIntent: // no evidence either way
+			return nil
+		}
 	}
 	if o.call.Tool == nil {
 		finder, ok := r.cfg.Provider.(model.Finder)

@@ -58,8 +58,11 @@ func (r *run) refusal(o *operation) *engine.Refusal {
 		if l.ModelCalls > 0 && r.modelCalls >= l.ModelCalls {
 			return refuse(engine.CodeLimitReached, "%d model calls are made", l.ModelCalls)
 		}
-		if _, err := r.bound(o); err != nil {
+		switch bound, err := r.bound(o); {
+		case err != nil:
 			return refuse(engine.CodeUnboundedCost, "%s", oneLine(err.Error()))
+		case bound > o.reserved: // prices or limits have changed since the commit
+			return refuse(engine.CodeUnboundedCost, "the bound is %d micros now, %d are reserved", bound, o.reserved)
 		}
 	}
 	if r.cfg.Authorized != nil && !r.cfg.Authorized(o.call.Agent) {

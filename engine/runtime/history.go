@@ -29,7 +29,8 @@ type History struct {
 // Replay rebuilds every revision of a room through fresh folds and verifies
 // what the store holds: the chain of rows up to the head, the digest of
 // commands and state at each revision, every operation's place and request,
-// and that each event says what its receipt says.
+// that each event says what its receipt says, and that each operation's state
+// and amounts follow from its receipt and add up to the room's account (I1).
 //
 // Errors: code CONFLICT naming the first revision or operation that differs,
 // code VERSION_MISMATCH when other folds made the rows, ErrWithheld when a
@@ -45,6 +46,9 @@ func Replay(ctx context.Context, s store.Rooms, room string, f Folds) (*History,
 		return nil, err
 	}
 	if err := r.checkReceipts(); err != nil {
+		return nil, fmt.Errorf("room %s: %w", room, err)
+	}
+	if err := r.checkAccount(); err != nil {
 		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
 	h := &History{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
@@ -220,11 +221,11 @@ func (r *run) earliest() (delivery, bool) {
 		}
 	}
 	if r.rev < 0 {
-		return delivery{id: "start", make: func() engine.Event { return engine.Event{ID: "start", Kind: engine.EvStarted} }}, true
+		return delivery{id: startID, make: func() engine.Event { return engine.Event{ID: startID, Kind: engine.EvStarted} }}, true
 	}
 	for id, t := range r.timers {
 		offer(delivery{t.atUS, classTimer, id, func() engine.Event {
-			return engine.Event{ID: fmt.Sprintf("timer/%s/%d", id, t.rev), Kind: engine.EvTimer, Timer: id}
+			return engine.Event{ID: fmt.Sprintf("%s%s/%d", timerPrefix, id, t.rev), Kind: engine.EvTimer, Timer: id}
 		}})
 	}
 	if say, ok := r.say(); ok {
@@ -291,6 +292,11 @@ func (r *run) next(ctx context.Context) (delivery, bool, error) {
 // deliver folds one event and commits it with every receipt at hand.
 func (r *run) deliver(ctx context.Context, d delivery) error {
 	ev := d.make()
+	if ev.Message != nil {
+		if err := r.checkNew(ctx, ev.ID); err != nil {
+			return err
+		}
+	}
 	ev.AtUS = max(d.atUS, r.now)
 	ev.Money = r.money()
 	if r.cfg.Eligible != nil {
@@ -332,6 +338,27 @@ func (r *run) deliver(ctx context.Context, d delivery) error {
 	}
 	if len(c.Outbox) > 0 {
 		return r.deliverOutbox(ctx)
+	}
+	return nil
+}
+
+// spaceEvent is the index of the ids of owner messages' events. The ids of all
+// other events are unique by the revision or the operation they name.
+const spaceEvent = "event"
+
+// checkNew sees to it that no owner message is folded twice (R14): an event id
+// that the room has heard, or that another kind of event may have, is a fault
+// of the owner.
+func (r *run) checkNew(ctx context.Context, id string) error {
+	if id == "" || id == startID || strings.HasPrefix(id, opPrefix) || strings.HasPrefix(id, timerPrefix) {
+		return faultf("owner: %q is no id for an owner message's event", id)
+	}
+	known, err := r.cfg.Store.Lookup(ctx, r.cfg.Room, spaceEvent, []string{id})
+	if err != nil {
+		return fmt.Errorf("look up event %s: %w", id, err)
+	}
+	if _, heard := known[id]; heard {
+		return faultf("owner: event %s was delivered before", id)
 	}
 	return nil
 }
@@ -379,7 +406,7 @@ func (r *run) commitOf(st *step) (store.Commit, error) {
 		if err != nil {
 			return c, faultf("message %s: %w", m.ID, err)
 		}
-		c.Index = append(c.Index, store.IndexEntry{Space: "event", Key: st.event.ID, Value: engine.Digest(b)})
+		c.Index = append(c.Index, store.IndexEntry{Space: spaceEvent, Key: st.event.ID, Value: engine.Digest(b)})
 	}
 	slices.SortFunc(r.pending, byCommit)
 	for _, o := range r.pending {

@@ -15,7 +15,7 @@ type counters struct {
 	values map[string]int64
 	keys   map[string]engine.EffectRecord
 	calls  map[string]int
-	faults map[string]string // "add/2": ack_lost, lost, error, slow, broken
+	faults map[string]string // "add/2": ack_lost, lost, error, slow, broken, refuted, intent
 	done   []string          // operations that Do was asked for, in this process
 }
 
@@ -81,14 +81,18 @@ func (c *counters) Do(_ context.Context, r engine.ToolRequest) (engine.ToolOutco
 		rec.Result = fmt.Appendf(nil, "%d", c.values[args.ID]+args.N)
 	}
 	out.Effect, out.Result = rec, rec.Result
-	if out.Fault == "ack_lost" {
+	switch out.Fault {
+	case "ack_lost":
 		rec.Ack, out.Outcome, out.Result = "lost", engine.ToolUnknown, nil
+	case "refuted", "intent":
+		rec.State, rec.Ack, rec.Patch, rec.Result = out.Fault, "lost", nil, nil
+		out.Outcome, out.Result = engine.ToolUnknown, nil
 	}
 	return out, nil
 }
 
 func (c *counters) Apply(e engine.EffectRecord) error {
-	if e.Suppressed {
+	if e.Suppressed || e.State != "confirmed" {
 		return nil
 	}
 	var p addArgs
