@@ -53,3 +53,56 @@ const finishTimeout = 90 * time.Second
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 }
+
+// Every calls f again and again, d apart, until ctx ends (nil) or f fails (its
+// error).
+func Every(ctx context.Context, d time.Duration, f func(context.Context) error) error {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := f(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// Bounds of the pauses of a Backoff.
+const (
+	firstPause  = 20 * time.Millisecond
+	longestPause = 250 * time.Millisecond
+)
+
+// Backoff paces looks at something that another process changes: pauses of
+// 20 ms, doubling up to 250 ms. Use one for one wait, from one goroutine.
+type Backoff struct {
+	began time.Time
+	pause time.Duration
+}
+
+// NewBackoff begins a wait.
+func NewBackoff() *Backoff { return &Backoff{began: time.Now(), pause: firstPause} }
+
+// Wait returns after the next pause, or as soon as wake is closed; ctx's error
+// when it ends.
+func (b *Backoff) Wait(ctx context.Context, wake <-chan struct{}) error {
+	timer := time.NewTimer(b.pause)
+	defer timer.Stop()
+	b.pause = min(2*b.pause, longestPause)
+	select {
+	case <-wake:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// Waited is the wall time since the wait began.
+func (b *Backoff) Waited() time.Duration { return time.Since(b.began) }

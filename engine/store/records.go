@@ -28,9 +28,9 @@ type Records interface {
 	// Releasing again with equal figures is a no-op, else ErrConflict.
 	Release(ctx context.Context, id string, charged, keep int64) (Allotment, error)
 	Allotments(ctx context.Context, campaign string) ([]Allotment, error)
-	// OpenAllotments lists the allotments on one ceiling that are not released,
-	// in order of grant.
-	OpenAllotments(ctx context.Context, ceiling string, funds Funds) ([]Allotment, error)
+	// OpenAllotments gives a ceiling with its allotments that are not released,
+	// in order of grant: both of one moment. ErrNotFound.
+	OpenAllotments(ctx context.Context, ceiling string, funds Funds) (Ceiling, []Allotment, error)
 	// Ledger lists rows in order, after row n (exclusive), at most limit (0: all).
 	Ledger(ctx context.Context, after int64, limit int) ([]LedgerRow, error)
 

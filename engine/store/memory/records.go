@@ -165,19 +165,23 @@ func (s *Store) Allotments(ctx context.Context, campaign string) ([]store.Allotm
 	return out, nil
 }
 
-// OpenAllotments implements store.Records: in order of grant.
-func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) ([]store.Allotment, error) {
+// OpenAllotments implements store.Records.
+func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) (store.Ceiling, []store.Allotment, error) {
 	if err := s.enter(ctx); err != nil {
-		return nil, err
+		return store.Ceiling{}, nil, err
 	}
 	defer s.mu.Unlock()
+	c, err := s.ceiling(ceiling, funds)
+	if err != nil {
+		return store.Ceiling{}, nil, err
+	}
 	var out []store.Allotment
 	for _, a := range s.allotments {
 		if a.Ceiling == ceiling && a.Funds == funds && !a.Released {
 			out = append(out, *a)
 		}
 	}
-	return out, nil
+	return cloneCeiling(c), out, nil
 }
 
 // Ledger implements store.Records.

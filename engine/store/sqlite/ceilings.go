@@ -257,9 +257,21 @@ func (s *Store) Allotments(ctx context.Context, campaign string) ([]store.Allotm
 }
 
 // OpenAllotments implements store.Records.
-func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) ([]store.Allotment, error) {
+func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.Funds) (store.Ceiling, []store.Allotment, error) {
+	var c store.Ceiling
 	var out []store.Allotment
-	err := s.read(ctx, "open allotments", false, func(v view) error {
+	err := s.read(ctx, "open allotments", true, func(v view) error {
+		var r ceilingRow
+		found, err := v.row(ctx, sqlCeiling, []any{ceiling, string(funds)}, r.fields()...)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return noCeiling(ceiling, funds)
+		}
+		if c, err = r.finish(); err != nil {
+			return err
+		}
 		return v.each(ctx, sqlOpenAllotments, []any{ceiling, string(funds)}, func(scan func(...any) error) error {
 			var a store.Allotment
 			if err := scan(allotmentFields(&a)...); err != nil {
@@ -269,7 +281,10 @@ func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.
 			return nil
 		})
 	})
-	return out, err
+	if err != nil {
+		return store.Ceiling{}, nil, err
+	}
+	return c, out, nil
 }
 
 // Ledger implements store.Records.
