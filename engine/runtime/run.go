@@ -98,6 +98,7 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 		return nil, engine.Errorf(engine.CodeVersionMismatch, "the room was made for machine %s, this is %s", l.Head.Machine, built.version)
 	}
 	r.state = built.state
+	r.forget, r.log = true, nil
 	for _, o := range r.order {
 		if o.phase == waiting || o.phase == marked {
 			r.queue = append(r.queue, o)

@@ -75,6 +75,9 @@ type state struct {
 	rev    int64 // newest row, -1 before the first
 	digest string
 	now    int64 // trial time of the newest row
+	// forget keeps nothing of what is settled: the rows hold it, and memory
+	// must not grow with them while a room runs. A replay remembers.
+	forget bool
 	log    []engine.LogEntry
 
 	ops     map[string]*operation
@@ -229,6 +232,9 @@ func (s *state) adopt(st *step) error {
 		}
 		if !o.unknown() {
 			o.call, o.request, o.asked = nil, nil, nil
+			if s.forget {
+				o.body, o.receipt = nil, nil
+			}
 		}
 	}
 	for i := range st.commands {
@@ -252,7 +258,9 @@ func (s *state) adopt(st *step) error {
 		s.open = append(s.open, o)
 	}
 	entry := engine.LogEntry{Rev: st.row.Rev, Event: *ev, Commands: st.commands}
-	s.log = append(s.log, entry)
+	if !s.forget {
+		s.log = append(s.log, entry)
+	}
 	if s.owner == nil {
 		return nil
 	}

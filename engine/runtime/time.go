@@ -76,7 +76,7 @@ func Every(ctx context.Context, d time.Duration, f func(context.Context) error) 
 
 // Bounds of the pauses of a Backoff.
 const (
-	firstPause  = 20 * time.Millisecond
+	firstPause   = 20 * time.Millisecond
 	longestPause = 250 * time.Millisecond
 )
 
