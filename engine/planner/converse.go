@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/room"
 	"github.com/agentrooms/qualify/engine/session"
 )
 
@@ -43,6 +44,12 @@ func (m *Machine) startTalks(t *turn) error {
 // reference in it starts the participant it names (DESIGN §5). Done, or an
 // answer that hands nothing over, is a claim only while no objective is open.
 func (m *Machine) onTalk(t *turn, k *talk) error {
+	if c, ok := recorded(t.ev); ok {
+		k.Calls = append(k.Calls, c)
+		if n := len(k.Calls); n > maxTalkCalls {
+			k.Calls = append([]call(nil), k.Calls[n-maxTalkCalls:]...)
+		}
+	}
 	cmds, end, err := k.Session.Handle(t.ev)
 	if err != nil {
 		return err
@@ -51,6 +58,7 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 	if end == nil {
 		return nil
 	}
+	k.Said = cutBytes(end.Text, maxShownResult)
 	m.say(t, k.Participant, end.Status, end.Text, "talk", t.ev.ID)
 	if end.Artifact != nil {
 		if err := m.publish(t, k.Participant, "", *end.Artifact); err != nil {
@@ -62,31 +70,56 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 		return err
 	}
 	if refusal != nil && refusal.Code != engine.CodeForbidden {
-		return m.block(t, "conversation with "+k.Participant)
+		if err := m.block(t, "conversation with "+k.Participant); err != nil {
+			return err
+		}
+		return m.followCorrection(t)
 	}
 	if end.Status == engine.StatusBlocked {
 		if m.st.open() == nil && m.st.Halt == "" {
 			m.st.Halt = endReason(end.Code)
 		}
-		return nil
+		return m.followCorrection(t)
 	}
 	handed, err := m.handOver(t, k.Participant, end.Text)
 	if err != nil {
 		return err
 	}
-	if o := m.st.open(); o != nil {
-		if o.Plan.BoundObjectiveRevision < o.ObjectiveRevision && !m.st.ownerWaits() {
-			// A correction that named its participants bypassed the reasoner;
-			// the plan still has to follow it (R66).
-			return m.needReplan(t, "message")
-		}
-		return nil
+	if m.st.open() != nil {
+		return m.followCorrection(t)
 	}
 	claims := end.Status == engine.StatusDone || end.Status == engine.StatusAnswer
 	if claims && !handed && !m.talking() && !m.st.ownerWaits() {
 		m.claim(t, k.Participant, end.Text)
 	}
 	return nil
+}
+
+// followCorrection raises the replan that a correction owes when it named its
+// participants and so bypassed the reasoner: however the last of their
+// conversations ended, the plan still has to follow it (R66).
+func (m *Machine) followCorrection(t *turn) error {
+	o := m.st.open()
+	if o == nil || o.Plan.BoundObjectiveRevision >= o.ObjectiveRevision || m.st.ownerWaits() || m.talking() {
+		return nil
+	}
+	return m.needReplan(t, "message")
+}
+
+// progress shows what a conversation did as work outside the plan: its effects
+// stand in the room whether or not a plan ordered them (R22).
+func (k *talk) progress() (engine.TaskProgress, error) {
+	status := string(room.TaskCompleted)
+	if !k.Session.Idle() {
+		status = string(room.TaskRunning)
+	}
+	p := engine.TaskProgress{
+		Task: k.Session.Config().Cause, Participant: k.Participant, Criteria: []string{}, Status: status, Result: k.Said,
+		Instruction: "messages that named " + k.Participant + "; outside the plan",
+	}
+	var err error
+	p.Calls, err = shownCalls(k.Calls, p.Task)
+	return p, err
 }
 
 // talking reports a conversation at work or about to start.

@@ -30,4 +30,5 @@ const (
 	maxShownResult   = 2000     // bytes of a result shown as evidence
 	maxShownMessages = 64       // owner messages kept and shown
 	maxHistory       = 48       // tasks of superseded versions kept as evidence
+	maxTalkCalls     = 64       // tool calls of one conversation kept as evidence
 )

@@ -63,12 +63,18 @@ func (m *Machine) Texts() []*engine.Text {
 	for i := range m.st.Messages {
 		ts = append(ts, &m.st.Messages[i].Text)
 	}
+	add := func(calls []call) {
+		for i := range calls {
+			ts = append(ts, &calls[i].Args, &calls[i].Result)
+		}
+	}
 	for _, list := range [][]*work{m.st.Works, m.st.Orphans, m.st.History} {
 		for _, w := range list {
-			for i := range w.Calls {
-				ts = append(ts, &w.Calls[i].Args, &w.Calls[i].Result)
-			}
+			add(w.Calls)
 		}
+	}
+	for _, k := range m.st.Talks {
+		add(k.Calls)
 	}
 	return ts
 }

@@ -108,6 +108,8 @@ type call struct {
 type talk struct {
 	Participant string           `json:"participant"`
 	Session     *session.Session `json:"session"`
+	Calls       []call           `json:"calls"` // newest maxTalkCalls, as evidence
+	Said        string           `json:"said"`  // its last closing words
 }
 
 // report is one report version under review (R50-R53).

@@ -246,13 +246,20 @@ var toolOutcomes = map[engine.EventKind]string{
 	engine.EvToolOK: engine.ToolOK, engine.EvToolError: engine.ToolError, engine.EvToolUnknown: engine.ToolUnknown,
 }
 
-// record keeps a finished tool call as evidence.
-func (w *work) record(ev engine.Event) {
+// recorded is a finished tool call as evidence; false for any other event.
+func recorded(ev engine.Event) (call, bool) {
 	outcome, isTool := toolOutcomes[ev.Kind]
 	if !isTool || ev.Tool == nil {
-		return
+		return call{}, false
 	}
-	w.Calls = append(w.Calls, call{Tool: ev.Tool.Tool, Args: ev.Tool.Args, Outcome: outcome, Result: ev.Tool.Result, Write: ev.Tool.Write})
+	return call{Tool: ev.Tool.Tool, Args: ev.Tool.Args, Outcome: outcome, Result: ev.Tool.Result, Write: ev.Tool.Write}, true
+}
+
+// record keeps a finished tool call of the task.
+func (w *work) record(ev engine.Event) {
+	if c, ok := recorded(ev); ok {
+		w.Calls = append(w.Calls, c)
+	}
 }
 
 func (m *Machine) completeTask(t *turn, w *work, end *session.Turn) error {
@@ -297,6 +304,12 @@ func (m *Machine) failTask(t *turn, w *work, code, why string) error {
 	if err := t.note(NoteTask, map[string]any{"task": id, "status": room.TaskFailed, "participant": w.Step.Participant, "code": code, "why": w.Reason}); err != nil {
 		return err
 	}
+	if code == engine.CodeUncertain {
+		// Calls of unknown outcome are no reason to plan anew: the work may have
+		// been done, so a person decides (R66). Other tasks go on.
+		m.notify(t, "Calls for the task "+w.Step.Key+" gave no answer and may still have been made, so I do not order the work again. Please tell me how to go on.", "uncertain", id)
+		return nil
+	}
 	return m.needReplan(t, "task_failed")
 }
 
@@ -314,7 +327,7 @@ func (m *Machine) onOrphan(t *turn, i int) error {
 }
 
 // progress is the engine's own account of the current tasks and, with history,
-// of superseded ones (R22).
+// of superseded ones and of conversations that called tools (R22).
 func (m *Machine) progress(history bool) ([]engine.TaskProgress, error) {
 	out := make([]engine.TaskProgress, 0, len(m.st.Works))
 	for _, w := range m.st.Works {
@@ -340,6 +353,16 @@ func (m *Machine) progress(history bool) ([]engine.TaskProgress, error) {
 			out = append(out, p)
 		}
 	}
+	for _, k := range m.st.Talks {
+		if len(k.Calls) == 0 {
+			continue
+		}
+		p, err := k.progress()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
 	return out, nil
 }
 
@@ -356,20 +379,28 @@ func (w *work) progress(status string, current bool) (engine.TaskProgress, error
 	if !current {
 		p.Result = cutBytes(p.Result, maxShownResult)
 	}
-	for _, c := range w.Calls {
+	var err error
+	p.Calls, err = shownCalls(w.Calls, s.TaskID)
+	return p, err
+}
+
+// shownCalls are the calls of a task as prompts show them.
+func shownCalls(calls []call, task string) ([]engine.CallEvidence, error) {
+	var out []engine.CallEvidence
+	for _, c := range calls {
 		if !c.Args.Loaded() || !c.Result.Loaded() {
-			return p, fmt.Errorf("the texts of a call of task %s are not loaded", s.TaskID)
+			return nil, fmt.Errorf("the texts of a call of task %s are not loaded", task)
 		}
 		args := json.RawMessage(c.Args.S)
 		if !json.Valid(args) {
 			// Only what the world accepted as arguments is JSON for certain.
 			quoted, err := json.Marshal(cutBytes(c.Args.S, maxShownResult))
 			if err != nil {
-				return p, fmt.Errorf("arguments of a call of task %s: %w", s.TaskID, err)
+				return nil, fmt.Errorf("arguments of a call of task %s: %w", task, err)
 			}
 			args = quoted
 		}
-		p.Calls = append(p.Calls, engine.CallEvidence{Tool: c.Tool, Args: args, Outcome: c.Outcome, Result: cutBytes(c.Result.S, maxShownResult)})
+		out = append(out, engine.CallEvidence{Tool: c.Tool, Args: args, Outcome: c.Outcome, Result: cutBytes(c.Result.S, maxShownResult)})
 	}
-	return p, nil
+	return out, nil
 }

@@ -1,0 +1,294 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+)
+
+// A participant's message may lead to words, and to a plan only for an
+// objective that is under way: it neither takes up a completed one nor goes
+// past the owner whom the objective waits for (R17, R63).
+func TestR17_AParticipantDoesNotDecideForTheOwner(t *testing.T) {
+	t.Parallel()
+	again := revise(with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" }), reportStep("again"))
+	d := reviewing(t, testSpec())
+	d.verdict("auditor", "met", "met")
+	d.message("keeper", engine.MsgRequest, "the owner wants more")
+	d.plan(again)
+	if d.status() != StatusCompleted || d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
+		t.Fatal("completed", d.lines())
+	}
+	d = reviewing(t, testSpec())
+	d.verdict("auditor", "unknown", "met")
+	d.message("keeper", engine.MsgRequest, "let me try again")
+	d.plan(again)
+	if d.status() != StatusWaitingIntervention || d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 {
+		t.Fatal("waiting", d.lines())
+	}
+	d = reviewing(t, testSpec())
+	d.verdict("auditor", "unmet", "met")
+	d.plan(create(fixStep(), reportStep("fix"))) // in answer to an internal event
+	if d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
+		t.Fatal("internal", d.lines())
+	}
+}
+
+// The decision must fit what is open; either mistake is one of form and may be
+// mended.
+func TestR63_CreateAndReviseFitWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	id := d.m.st.Objective.ID
+	d.owner(engine.MsgRequest, "and i-18")
+	d.plan(create(with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("more")))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.m.st.Objective.ID != id {
+		t.Fatal(got, d.lines())
+	}
+	d = start(t, testSpec())
+	d.owner(engine.MsgRequest, "go")
+	d.plan(revise(fixStep(), reportStep("fix")))
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.m.st.Objective != nil {
+		t.Fatal(got, d.lines())
+	}
+}
+
+func TestR3_AProposalCallsNoTools(t *testing.T) {
+	t.Parallel()
+	d := start(t, testSpec())
+	d.owner(engine.MsgRequest, "go")
+	d.reply("coordinator", `{"schema":"plan/v1","bound_objective_revision":0,"bound_control_revision":0,"decision":"noop","explanation":""}`,
+		engine.ToolCall{ID: "x", Tool: "fix", Args: engine.JSONText([]byte(`{"id":"i-17"}`))})
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat {
+		t.Fatal(d.lines())
+	}
+	if slices.ContainsFunc(d.calls, func(c engine.Call) bool { return c.Tool != nil }) {
+		t.Fatal("the reasoner acted")
+	}
+}
+
+func TestR23_BothRevisionsAreBound(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []string{
+		`"bound_objective_revision":0,"bound_control_revision":1`, `"bound_objective_revision":1,"bound_control_revision":0`,
+	} {
+		d := start(t, testSpec())
+		d.owner(engine.MsgRequest, "go")
+		d.reply("coordinator", `{"schema":"plan/v1",`+bound+`,"decision":"noop","explanation":""}`)
+		if d.notes(NoteRefused) != 1 || d.shown().Feedback[0].Code != IssueFormat {
+			t.Error(bound, d.lines())
+		}
+	}
+}
+
+// An answer is no claim while the owner has said more that nobody has read, or
+// while somebody is still speaking; and it answers only what it was shown.
+func TestR16_AnAnswerClaimsOnlyWhenItIsTheLastWord(t *testing.T) {
+	t.Parallel()
+	answer := engine.PlanEnvelope{Decision: engine.DecideAnswer, Text: "a room"}
+	d := start(t, testSpec())
+	d.owner(engine.MsgRequest, "what is this?")
+	d.owner(engine.MsgRequest, "and what is that?")
+	d.plan(answer)
+	if diff := cmp.Diff([]string{"note decision", "say coordinator answer: a room", "model coordinator plan/v1"}, d.lines()); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := d.shown().Messages; len(got) != 2 {
+		t.Fatal(got)
+	}
+	d.plan(answer)
+	if d.m.st.Claim != "coordinator" || len(d.m.st.Inbox) != 0 {
+		t.Fatal(d.lines())
+	}
+
+	d = start(t, testSpec())
+	d.owner(engine.MsgRequest, "@keeper who are you?")
+	d.owner(engine.MsgRequest, "what is this?")
+	d.plan(answer)
+	if d.m.st.Claim != "" {
+		t.Fatal("claimed over the keeper", d.lines())
+	}
+	d.finish("keeper", engine.StatusAnswer, "I fix")
+	if d.m.st.Claim != "keeper" {
+		t.Fatal(d.lines())
+	}
+	d = start(t, testSpec())
+	d.owner(engine.MsgRequest, "@keeper who are you?")
+	d.owner(engine.MsgRequest, "what is this?")
+	d.finish("keeper", engine.StatusAnswer, "I fix")
+	if d.m.st.Claim != "" {
+		t.Fatal("claimed over an unread message", d.lines())
+	}
+}
+
+// While an objective waits for its owner no internal need reaches the reasoner.
+func TestR63_NobodyPlansWhileTheOwnerIsAsked(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.owner(engine.MsgRequest, "is that right?")
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideAskUser, Text: "which month?"})
+	d.finish("keeper", engine.StatusBlocked, "no access")
+	if len(d.open) != 0 || d.status() != StatusWaitingUser || d.count(engine.OpInterpret) != 2 {
+		t.Fatal(d.lines())
+	}
+	d.owner(engine.MsgReply, "May")
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideExplain, Text: "thanks"})
+	if d.shown().Reason != "task_failed" || d.status() != StatusActive {
+		t.Fatal(d.lines())
+	}
+}
+
+// One need at a time: what fails while a replan is due joins it. A barred
+// replan leaves no need behind.
+func TestR66_CausesJoinOneReplan(t *testing.T) {
+	t.Parallel()
+	other := with(fixStep(), func(s *engine.PlanStep) {
+		s.Key = "other"
+		s.Participant = "writer"
+		s.Tools = nil
+		s.ActionLevel = "read"
+	})
+	d := planned(t, testSpec(), fixStep(), other, reportStep("fix", "other"))
+	d.finish("writer", engine.StatusBlocked, "no")
+	d.finish("keeper", engine.StatusBlocked, "nor I")
+	if d.notes(NoteReplan) != 1 || d.count(engine.OpInterpret) != 2 {
+		t.Fatal(d.lines())
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	if len(d.m.st.Inbox) != 0 || d.count(engine.OpInterpret) != 2 {
+		t.Fatal("the need was raised twice", d.lines())
+	}
+	d = planned(t, testSpec(), fixStep(), reportStep("fix"))
+	for range MaxBarrenReplans {
+		d.finish("keeper", engine.StatusBlocked, "no")
+		d.plan(revise(fixStep(), reportStep("fix")))
+	}
+	d.finish("keeper", engine.StatusBlocked, "no")
+	if d.status() != StatusNeedsAttention || len(d.m.st.Inbox) != 0 {
+		t.Fatal(d.m.st.Inbox)
+	}
+}
+
+// Calls of unknown outcome are no reason to plan anew: the work may have been
+// done. The other tasks go on, and a person decides.
+func TestR66_AnUncertainTaskIsNotPlannedAnew(t *testing.T) {
+	t.Parallel()
+	other := with(fixStep(), func(s *engine.PlanStep) {
+		s.Key = "other"
+		s.Participant = "writer"
+		s.Tools = nil
+		s.ActionLevel = "read"
+	})
+	next := with(other, func(s *engine.PlanStep) { s.Key = "next"; s.Deps = []string{"other"} })
+	d := planned(t, testSpec(), fixStep(), other, next, reportStep("fix", "next"))
+	for range 3 {
+		d.end("keeper", engine.EvModelUnknown)
+	}
+	d.finish("writer", engine.StatusDone, "seen")
+	d.finish("writer", engine.StatusDone, "seen too") // the next task started all the same
+	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" || d.notes(NoteReplan) != 0 || d.count(engine.OpInterpret) != 1 {
+		t.Fatal(diff, d.lines())
+	}
+	if !strings.Contains(d.note(NoteTask), `"completed"`) || d.status() != StatusActive {
+		t.Fatal(d.status())
+	}
+	// The owner's word leads to a plan, and to a task of a new identity.
+	d.owner(engine.MsgReply, "then do it again")
+	if p := d.shown().Progress[0]; p.Step != "fix" || p.Status != "failed" || !strings.Contains(p.Result, "unknown") {
+		t.Fatalf("%+v", p)
+	}
+	d.plan(revise(fixStep(), d.keep("other"), d.keep("next"), reportStep("fix", "next")))
+	if d.m.st.Objective.Plan.Version != 2 || !strings.HasSuffix(d.call("keeper").Task, ":2:fix") {
+		t.Fatal(d.lines())
+	}
+	// Calls that are known to have failed are a reason.
+	d = planned(t, testSpec(), fixStep(), reportStep("fix"))
+	for range 3 {
+		d.end("keeper", engine.EvModelFailed)
+	}
+	if d.shown().Reason != "task_failed" {
+		t.Fatal(d.lines())
+	}
+}
+
+// R54: a plan that answers the owner starts the count of failed reports again.
+func TestR54_TheOwnersAnswerStartsTheCycleAgain(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	for v := range 3 {
+		d.verdict("auditor", "met", "unmet")
+		if v < 2 {
+			d.plan(revise(d.keep("fix"), reportStep("fix")))
+			d.finish("writer", engine.StatusDone, "note "+itoa(v))
+		}
+	}
+	if d.status() != StatusNeedsAttention {
+		t.Fatal(d.status())
+	}
+	d.owner(engine.MsgReply, "once more, please")
+	d.plan(revise(d.keep("fix"), reportStep("fix")))
+	d.finish("writer", engine.StatusDone, "a fourth note")
+	d.verdict("auditor", "met", "unmet")
+	if d.status() != StatusVerifying || d.shown().Reason != "review_unmet" {
+		t.Fatal(d.status(), d.lines())
+	}
+	// What was reviewed stays reviewed, all the same (R53).
+	d.plan(revise(d.keep("fix"), reportStep("fix")))
+	reviews := d.count(engine.OpReview)
+	d.finish("writer", engine.StatusDone, "note 0")
+	if d.count(engine.OpReview) != reviews || len(d.m.st.Objective.FailedReports) != 2 {
+		t.Fatal(d.lines())
+	}
+	if got := d.shown().Review; got == nil || got.Report.Version != 5 {
+		t.Fatalf("the verdict that stands names version 5: %+v", got)
+	}
+}
+
+// A report that no verdict has judged may be kept by a successor plan, and is
+// then reviewed against that plan's work and revisions.
+func TestR51_AKeptReportIsBoundAnew(t *testing.T) {
+	t.Parallel()
+	side := with(fixStep(), func(s *engine.PlanStep) { s.Key = "side" })
+	d := planned(t, testSpec(), side, with(reportStep(), func(s *engine.PlanStep) { s.Criteria = []string{"c1", "c2"} }))
+	d.finish("writer", engine.StatusDone, "a report")
+	d.owner(engine.MsgCorrection, "i-18, not i-17")
+	d.plan(revise(with(side, func(s *engine.PlanStep) { s.Instruction = "fix i-18" }), d.keep("report")))
+	if len(d.m.st.Orphans) != 1 || d.count(engine.OpReview) != 0 {
+		t.Fatal(d.lines())
+	}
+	for _, c := range slices.Clone(d.open) {
+		d.outcome(c, engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: engine.Plain(`{"status":"done","text":"ok"}`)}})
+	}
+	req := d.judged("auditor")
+	if req.Report.Version != 1 || req.ObjectiveRevision != 1 || req.ReportText != "a report" {
+		t.Fatalf("%+v", req)
+	}
+	// A review in flight when the plan changes is bound to what is gone.
+	old := d.call("auditor")
+	d.owner(engine.MsgCorrection, "and i-19")
+	d.plan(revise(d.keep("side"), with(side, func(s *engine.PlanStep) { s.Key = "more" }), d.keep("report")))
+	d.finish("keeper", engine.StatusDone, "fixed i-19")
+	var now engine.Call
+	for _, c := range d.open {
+		if c.Key != old.Key {
+			now = c
+		}
+	}
+	if now.Key.Kind != engine.OpReview || now.Key.Cause == old.Key.Cause {
+		t.Fatal(now.Key, d.lines())
+	}
+	d.open = []engine.Call{old}
+	d.verdict("auditor", "met", "met")
+	if d.status() != StatusVerifying || d.notes(NoteStray) != 1 {
+		t.Fatal("the verdict on another source set counted", d.lines())
+	}
+	d.open = []engine.Call{now}
+	d.verdict("auditor", "met", "met")
+	if d.status() != StatusCompleted {
+		t.Fatal(d.lines())
+	}
+}
