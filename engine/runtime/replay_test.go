@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -85,6 +86,16 @@ func TestR14_ReplayFindsWhatDiffers(t *testing.T) {
 		claimless[i].Commands = []byte(strings.ReplaceAll(string(claimless[i].Commands), `"by":"bot"`, `"by":"bat"`))
 	}
 	claimless = rechain(claimless)
+	// forge changes one row and makes the chain consistent again, head included.
+	forge := func(change func(*store.Row)) bent {
+		rows, err := p.store.Rows(t.Context(), room, -1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&rows[len(rows)-2])
+		rows = rechain(rows)
+		return bent{rows: func([]store.Row) []store.Row { return rows }, load: head(rows)}
+	}
 	for _, c := range []struct {
 		name string
 		bent bent
@@ -113,6 +124,19 @@ func TestR14_ReplayFindsWhatDiffers(t *testing.T) {
 		{"operation dropped", bent{load: func(l *store.Loaded) { l.Ops = l.Ops[1:] }}, "is not stored"},
 		{"operation added", bent{load: func(l *store.Loaded) { l.Ops = append(l.Ops, store.Op{ID: "op_x"}) }}, "operations are stored"},
 		{"request edited", bent{load: func(l *store.Loaded) { l.Ops[0].RequestDigest = "0" }}, "another place or request"},
+		{"state forged", forge(func(r *store.Row) { r.StateDigest = engine.Digest(nil) }), "another state"},
+		{"time forged", forge(func(r *store.Row) {
+			r.Event = regexp.MustCompile(`"at_us":\d+`).ReplaceAll(r.Event, []byte(`"at_us":1`))
+		}), "time goes backwards"},
+		{"event not canonical", forge(func(r *store.Row) { r.Event = append([]byte(" "), r.Event...) }), "not in canonical form"},
+		{"one row forged", bent{rows: func(r []store.Row) []store.Row {
+			r[2].StateDigest = engine.Digest(nil)
+			r[2].Digest = store.RowDigest(r[2])
+			return r
+		}}, "does not follow"},
+		{"key of an operation", bent{load: func(l *store.Loaded) { l.Ops[1].Key.Attempt++ }}, "another place or request"},
+		{"place of an operation", bent{load: func(l *store.Loaded) { l.Ops[1].Ordinal++ }}, "another place or request"},
+		{"revision of an operation", bent{load: func(l *store.Loaded) { l.Ops[1].Rev++ }}, "another place or request"},
 		{"state of the head", bent{load: func(l *store.Loaded) { l.Head.StateDigest = "0" }}, "state digest"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
