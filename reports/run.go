@@ -31,6 +31,9 @@ func RunTable(w io.Writer, doc *evaluator.RunDocument) error {
 		return err
 	}
 	writeControls(&b, doc)
+	for _, c := range doc.SharedCeiling {
+		fmt.Fprintf(&b, "same ceiling: campaign %s %s, %s, charged %s, held %s\n", Clean(c.Name), Clean(c.ID), Clean(c.Status), usd(c.Charged), usd(c.Held))
+	}
 	if len(doc.DroppedTriples) > 0 {
 		wrap(&b, fmt.Sprintf("dropped triples, not run in any arm (%d): %s", len(doc.DroppedTriples), Clean(strings.Join(doc.DroppedTriples, ", "))))
 	}
@@ -38,9 +41,11 @@ func RunTable(w io.Writer, doc *evaluator.RunDocument) error {
 		writeLacks(&b, cell(a.Name), a.NotEvaluable)
 	}
 	fmt.Fprintf(&b, "traces: %s\n", doc.TraceSetDigest)
-	fmt.Fprintf(&b, "this process: at most %s and %s in flight; store %s, %s for %s\n",
-		plural(doc.Peak.Trials, "trial", "trials"), plural(doc.Peak.Calls, "call", "calls"), Clean(doc.Store.Driver),
-		plural(int(doc.Store.Commits), "commit", "commits"), plural(int(doc.Store.Writes), "write", "writes"))
+	if doc.Peak.Trials > 0 || doc.Store.Commits > 0 { // else the process only read
+		fmt.Fprintf(&b, "this process: at most %s and %s in flight; store %s, %s for %s\n",
+			plural(doc.Peak.Trials, "trial", "trials"), plural(doc.Peak.Calls, "call", "calls"), Clean(doc.Store.Driver),
+			plural(int(doc.Store.Commits), "commit", "commits"), plural(int(doc.Store.Writes), "write", "writes"))
+	}
 	if len(doc.Outside) > 0 {
 		fmt.Fprintf(&b, "may differ between two runs: %s\n", strings.Join(doc.Outside, ", "))
 	}
@@ -59,9 +64,21 @@ func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
 	if doc.Campaign.Registration != "" {
 		fmt.Fprintf(b, "  registration %s\n", doc.Campaign.Registration)
 	}
+	if doc.Partial != nil {
+		wrap(b, "PARTIAL: "+partial(doc.Partial))
+	}
 	fmt.Fprintf(b, "corpus: split %s, %s, %s, %s each\n  %s\n", Clean(doc.Corpus.Split),
 		plural(doc.Corpus.Families, "family", "families"), plural(doc.Corpus.Cases, "case", "cases"), plural(doc.Trials, "trial", "trials"), doc.Corpus.Digest)
 	fmt.Fprintf(b, "model: %s, seed %d\n  prices %s\n", Clean(doc.Model), doc.Seed, doc.Prices)
+}
+
+// partial says how much of a campaign its figures cover.
+func partial(p *evaluator.Partial) string {
+	s := fmt.Sprintf("%d of %s are done", p.Done, plural(p.Planned, "planned trial", "planned trials"))
+	if p.LeftOut > 0 {
+		s += fmt.Sprintf(", %d of them left out because their triple is not complete", p.LeftOut)
+	}
+	return s + "; " + Clean(p.Rule)
 }
 
 // writeFaults writes planted faults that fired, a row per kind.

@@ -27,6 +27,9 @@ func writeArms(b *bytes.Buffer, arms []evaluator.ArmSummary) error {
 
 type armMetric = metric[evaluator.ArmSummary]
 
+// latencyHeading is where the metrics of time and money begin.
+const latencyHeading = "latency of a trial"
+
 var runMetrics = []armMetric{
 	{"outcome, by the oracle", nil},
 	{"  completion", func(a *evaluator.ArmSummary) string {
@@ -74,7 +77,7 @@ var runMetrics = []armMetric{
 	{"  duplicates suppressed", ranOr(func(a *evaluator.ArmSummary) string { return strconv.Itoa(a.Duplicates.Suppressed) })},
 	{"  of unknown outcome", ranOr(func(a *evaluator.ArmSummary) string { return strconv.Itoa(a.Duplicates.Unknown) })},
 	{"  collateral effects", func(a *evaluator.ArmSummary) string { return countN(a.Collateral) }},
-	{"latency of a trial", nil},
+	{latencyHeading, nil},
 	{"  p50", func(a *evaluator.ArmSummary) string {
 		if a.Latency == nil {
 			return notEvaluable

@@ -1,0 +1,139 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/agentrooms/qualify/evaluator"
+)
+
+// CompareTable writes the comparison for people, in one write: what the sides
+// do not share first, then each pair of arms side by side with its differences
+// B − A. The same document gives the same bytes.
+func CompareTable(w io.Writer, doc *evaluator.CompareDocument) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "evidence: %s%s\n", Clean(doc.Evidence), parenthesis(simulatedNote(doc.Evidence)))
+	writeSide(&b, "A", &doc.A)
+	writeSide(&b, "B", &doc.B)
+	if len(doc.Differs) == 0 {
+		b.WriteString("A and B share evidence, corpus, split, model, prices, seed and trials\n")
+	}
+	for _, d := range doc.Differs {
+		wrap(&b, fmt.Sprintf("DIFFERENT %s: A %s, B %s", Clean(d.What), Clean(d.A), Clean(d.B)))
+	}
+	for _, c := range doc.Changed {
+		wrap(&b, fmt.Sprintf("DIFFERENT case %s, not paired: A %s, B %s", Clean(c.Case), Clean(c.A), Clean(c.B)))
+	}
+	writeWarnings(&b, doc.Warnings)
+	for i := range doc.Arms {
+		if err := writePair(&b, &doc.Arms[i]); err != nil {
+			return err
+		}
+	}
+	if len(doc.OnlyA) > 0 {
+		wrap(&b, "arms without a partner in B: "+Clean(strings.Join(doc.OnlyA, ", ")))
+	}
+	if len(doc.OnlyB) > 0 {
+		wrap(&b, "arms without a partner in A: "+Clean(strings.Join(doc.OnlyB, ", ")))
+	}
+	b.WriteString(compareLegend)
+	fmt.Fprintf(&b, "verdict: %s\n", Clean(doc.Verdict))
+	_, err := w.Write(b.Bytes())
+	return wrapWrite(err)
+}
+
+const compareLegend = `difference: B - A, the mean over cases of each case's mean over its pairs; a pair is one case and
+  trial index with a trace on both sides; se: CR1 by family; no interval and no test of it
+  is made here
+`
+
+func parenthesis(note string) string {
+	if note == "" {
+		return ""
+	}
+	return " (" + strings.TrimPrefix(note, "; ") + ")"
+}
+
+func writeSide(b *bytes.Buffer, name string, s *evaluator.CompareSide) {
+	arm := ""
+	if s.Arm != "" {
+		arm = ", arm " + Clean(s.Arm)
+	}
+	fmt.Fprintf(b, "%s: campaign %s %s%s, %s\n", name, Clean(s.Campaign.Name), Clean(s.Campaign.ID), arm, Clean(s.Status))
+	if s.Partial != nil {
+		wrap(b, "  PARTIAL: "+partial(s.Partial))
+	}
+	fmt.Fprintf(b, "  split %s, %s, %s, %s each; model %s, seed %d\n", Clean(s.Corpus.Split), plural(s.Corpus.Families, "family", "families"),
+		plural(s.Corpus.Cases, "case", "cases"), plural(s.Trials, "trial", "trials"), Clean(s.Model), s.Seed)
+}
+
+func writePair(b *bytes.Buffer, p *evaluator.ArmPair) error {
+	a, c := p.A, p.B
+	a.Name, c.Name = "A: "+p.A.Name, "B: "+p.B.Name
+	b.WriteByte('\n')
+	if err := writeArms(b, []evaluator.ArmSummary{a, c}); err != nil {
+		return err
+	}
+	for _, s := range []*evaluator.ArmSummary{&a, &c} {
+		writeLacks(b, cell(s.Name), s.NotEvaluable)
+	}
+	fmt.Fprintf(b, "pairs: %d, of %s in %s\n", p.Pairs, plural(p.Cases, "case", "cases"), plural(p.Families, "family", "families"))
+	writeMissing(b, p.Missing)
+	if len(p.Differences) == 0 {
+		return nil
+	}
+	rows := make([]row, 0, len(p.Differences))
+	for i := range p.Differences {
+		d := &p.Differences[i]
+		rows = append(rows, row{differenceName(d.Metric), []string{
+			differenceText(d.Metric, d.Mean, true), differenceText(d.Metric, d.SE, false), strconv.Itoa(d.N), strconv.Itoa(d.Clusters), strconv.Itoa(d.Pairs),
+		}})
+	}
+	return grid(b, "difference B - A", []string{"mean", "se (CR1)", "cases", "families", "pairs"}, rows)
+}
+
+// writeMissing lists the pairs that are in no difference, by reason.
+func writeMissing(b *bytes.Buffer, missing []evaluator.MissingPair) {
+	var order []string
+	by := map[string][]string{}
+	for _, m := range missing {
+		if by[m.Why] == nil {
+			order = append(order, m.Why)
+		}
+		by[m.Why] = append(by[m.Why], m.Case+"/"+strconv.Itoa(m.Trial))
+	}
+	for _, why := range order {
+		wrap(b, fmt.Sprintf("missing pairs, %s (%d): %s", Clean(why), len(by[why]), Clean(strings.Join(by[why], ", "))))
+	}
+}
+
+func differenceName(metric string) string {
+	switch metric {
+	case "latency_us":
+		return "latency, not cut off"
+	case "cost_charged_micros":
+		return "cost charged"
+	}
+	return strings.ReplaceAll(metric, "_", " ")
+}
+
+// differenceText writes a difference in its metric's unit, with its sign.
+func differenceText(metric string, n *evaluator.Num, signed bool) string {
+	if n == nil {
+		return notEvaluable
+	}
+	sign := ""
+	if signed && n.Round() > 0 {
+		sign = "+"
+	}
+	switch metric {
+	case "latency_us":
+		return sign + strconv.FormatFloat(n.Round()/1e6, 'f', 1, 64) + " s"
+	case "cost_charged_micros":
+		return sign + strconv.FormatFloat(n.Round()/1e6, 'f', 6, 64) + " USD"
+	}
+	return sign + places(n, 4)
+}
