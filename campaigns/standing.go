@@ -9,16 +9,27 @@ import (
 	"github.com/agentrooms/qualify/evaluator/trace"
 )
 
+// Statuses of a stored campaign.
+const (
+	StatusRunning   = "running" // or interrupted: nothing has ended it
+	StatusDone      = "done"
+	StatusStopped   = "stopped" // by a limit
+	StatusCancelled = "cancelled"
+)
+
+// OwnCeiling is the simulated ceiling of one campaign that names no shared one.
+func OwnCeiling(id string) string { return "campaign/" + id }
+
 // Standing is where a stored campaign stands: finished, stopped, cancelled or
 // still running. It is read without running anything.
 type Standing struct {
 	// Outcome as a run would give it; Dropped are the triples that are not
 	// complete, and SetDigest covers the closed trials, controls too.
 	Outcome
-	Status string                 // of the stored campaign
-	Closed map[string]store.Trial // trials with a terminal record, by key
-	Ledger []store.LedgerRow      // the whole ledger, at the moment of Ceiling
-	Others []CeilingUse           // other campaigns that drew on the same ceiling, oldest first
+	Campaign store.Campaign
+	Closed   map[string]store.Trial // trials with a terminal record, by key
+	Ledger   []store.LedgerRow      // the whole ledger, at the moment of Ceiling
+	Others   []CeilingUse           // other campaigns that drew on the same ceiling, oldest first
 }
 
 // CeilingUse is what a campaign drew on a ceiling.
@@ -31,7 +42,7 @@ type CeilingUse struct {
 // runs it, the account is one that really was: ceiling and ledger agree.
 // Before any money is drawn Ceiling is empty.
 func (p *Plan) Stand(ctx context.Context, st store.Records, camp store.Campaign) (*Standing, error) {
-	s := &Standing{Status: camp.Status, Closed: map[string]store.Trial{}}
+	s := &Standing{Campaign: camp, Closed: map[string]store.Trial{}}
 	trials, err := st.Trials(ctx, p.ID)
 	if err != nil {
 		return nil, fmt.Errorf("trials of %s: %w", p.ID, err)

@@ -176,7 +176,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
 		OnTrial: scorer.add, Progress: progress,
 	}
-	out, stopped := runner.Run(ctx)
+	_, stopped := runner.Run(ctx)
 	var limit *campaigns.LimitError
 	switch {
 	case errors.As(stopped, &limit):
@@ -190,11 +190,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	rows, err := ledgerRows(ctx, st)
-	if err != nil {
-		return err
-	}
-	doc, err := scorer.document(out, gauge.Read(), stats, rows)
+	doc, err := scorer.storedDocument(ctx, st, gauge.Read(), stats)
 	if err != nil {
 		return err
 	}

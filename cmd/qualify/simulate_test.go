@@ -121,15 +121,10 @@ func (s simulation) run(t *testing.T) simResult {
 			return scorer.add(d)
 		},
 	}
-	res, err := r.Run(t.Context())
-	if err != nil {
+	if _, err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := ledgerRows(t.Context(), st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.doc, err = scorer.document(res, gauge.Read(), store.Stats{}, rows); err != nil {
+	if out.doc, err = scorer.storedDocument(t.Context(), st, gauge.Read(), store.Stats{}); err != nil {
 		t.Fatal(err)
 	}
 	if !out.doc.Budget.Holds || out.doc.Budget.Held != 0 {

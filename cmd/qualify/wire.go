@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -88,6 +89,9 @@ func cause(err error) error {
 	return err
 }
 
+// errNoGold is the word in the error of a case that cannot be scored.
+var errNoGold = errors.New("gold")
+
 // of returns a case of a plan with its gold; a campaign cannot be scored
 // without.
 func (c *cases) of(id string) (*corpus.Case, *gold.Gold, error) {
@@ -97,7 +101,7 @@ func (c *cases) of(id string) (*corpus.Case, *gold.Gold, error) {
 	}
 	g, ok := c.gold.Get(id)
 	if !ok {
-		return nil, nil, usagef("case %s has no gold: expected gold/%s/<case>.yaml beside the corpus", id, cs.Family)
+		return nil, nil, usagef("case %s has no %w: expected gold/%s/<case>.yaml beside the corpus", id, errNoGold, cs.Family)
 	}
 	return cs, g, nil
 }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/reports"
+)
+
+// Formats of a report.
+const (
+	formatTable    = "table"
+	formatMarkdown = "markdown"
+	formatJSON     = "json"
+)
+
+var reportFormats = []string{formatTable, formatMarkdown, formatJSON}
+
+func (a *app) reportCmd() *cobra.Command {
+	var format, output, corpusName string
+	c := &cobra.Command{
+		Use:   "report CAMPAIGN",
+		Short: "Score a stored campaign again from its traces and print the result",
+		Long: `Score a stored campaign again and print what run printed: CAMPAIGN is an id or
+a name (the newest of that name). Every figure but the account is computed from
+the stored traces and the gold of the corpus; no stored summary is read.
+
+A campaign that is still running, or was interrupted, is reported as far as it
+is complete: trials of triples that are not complete are not run, in every arm,
+and nothing is imputed. A triple that a limit cut is treated in the same way.
+In a cancelled campaign the trials that are missing count as failures.`,
+		Args: exactArgs("CAMPAIGN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !slices.Contains(reportFormats, format) {
+				return usagef("--format %q: this version writes %s", format, strings.Join(reportFormats, ", "))
+			}
+			replaces, err := checkOutput(output)
+			if err != nil {
+				return err
+			}
+			return a.withStore(c.Context(), func(s store.Store) error {
+				st, err := a.readStored(c.Context(), s, args[0], corpusName)
+				if err != nil {
+					return err
+				}
+				if output == "" {
+					return writeReport(a.out, format, st.doc)
+				}
+				var b bytes.Buffer
+				if err := writeReport(&b, format, st.doc); err != nil {
+					return err
+				}
+				if err := writeFile(output, b.Bytes()); err != nil {
+					return err
+				}
+				verb := "is in"
+				if replaces {
+					verb = "replaces what was in"
+				}
+				a.talkf("the report of campaign %s (%s) %s %s", st.doc.Campaign.Name, st.doc.Campaign.ID, verb, output)
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", formatTable, "`FORMAT`: "+strings.Join(reportFormats, ", "))
+	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout")
+	corpusFlag(c, &corpusName)
+	return c
+}
+
+// checkOutput refuses, before anything is computed, a file that could not be
+// written: its folder is missing, or it is no file. It reports whether a file
+// is there already. "" is stdout.
+func checkOutput(path string) (exists bool, err error) {
+	if path == "" {
+		return false, nil
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil {
+		return false, usagef("-o %s: folder %s: %w", path, dir, cause(err))
+	} else if !info.IsDir() {
+		return false, usagef("-o %s: %s is no folder", path, dir)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, usagef("-o %s: %w", path, cause(err))
+	case !info.Mode().IsRegular():
+		return false, usagef("-o %s: is no regular file; name a file", path)
+	}
+	return true, nil
+}
+
+func writeReport(w io.Writer, format string, doc *evaluator.RunDocument) error {
+	switch format {
+	case formatJSON:
+		return reports.RunJSON(w, doc)
+	case formatMarkdown:
+		return reports.RunMarkdown(w, doc)
+	}
+	return reports.RunTable(w, doc)
+}
+
+// storedCampaign is a campaign of the store, scored from its traces.
+type storedCampaign struct {
+	scorer *scorer
+	doc    *evaluator.RunDocument
+	cut    map[string]bool // trials that enter no figure
+}
+
+// readStored scores the closed trials of a stored campaign.
+func (a *app) readStored(ctx context.Context, s store.Store, which, corpusName string) (*storedCampaign, error) {
+	if which == "" {
+		return nil, usagef("the campaign's name is empty; give an id or a name")
+	}
+	camp, err := findCampaign(ctx, s, which)
+	if err != nil {
+		return nil, err
+	}
+	cs, err := loadCases(corpusName, ".")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
+	if err != nil {
+		return nil, usagef("%w; name the corpus it ran on with --corpus", err)
+	}
+	at, err := plan.Stand(ctx, s, camp)
+	if err != nil {
+		return nil, err
+	}
+	if len(at.Closed) == 0 {
+		return nil, usagef("campaign %s (%s) has no finished trial yet; qualify run goes on with it", camp.Name, camp.ID)
+	}
+	sc := newScorer(plan, cs)
+	for _, seat := range plan.Seats() {
+		rec, closed := at.Closed[seat.Key()]
+		if !closed {
+			continue
+		}
+		_, content, err := s.Trace(ctx, camp.ID, seat.Key())
+		if err == nil {
+			err = sc.score(seat, rec, content)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, errNoGold):
+			return nil, err
+		case err != nil:
+			return nil, usagef("campaign %s: trace of %s: %w; qualify trace verify lists all that is wrong", camp.ID, seat.Key(), err)
+		}
+	}
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	doc, err := sc.document(at, runtime.GaugeReading{}, stats)
+	if err != nil {
+		return nil, err
+	}
+	return &storedCampaign{sc, doc, cutKeys(at)}, nil
+}
