@@ -119,6 +119,12 @@ func YAMLFiles(fsys fs.FS, skip []string) ([]string, Errors, error) {
 			p := path.Join(d.Name(), e.Name())
 			switch {
 			case !e.IsDir() && path.Ext(p) == ".yaml":
+				if info, err := fs.Stat(fsys, p); err != nil {
+					return nil, nil, fmt.Errorf("look at %s: %w", p, err)
+				} else if !info.Mode().IsRegular() {
+					errs = append(errs, &FileError{File: p, Text: "is no regular file"}) // a pipe or device could block for ever
+					continue
+				}
 				files = append(files, p)
 			case path.Ext(p) == ".go" || strings.HasPrefix(e.Name(), "."):
 			default:

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/agentrooms/qualify/evaluator/trace"
 )
 
 // EffectsSchema is the schema name of an effect profile.
@@ -199,7 +200,7 @@ func LoadEffects(spec string) (Effects, error) {
 		}
 		names = append(names, p.Name)
 	}
-	data, err := os.ReadFile(spec)
+	data, err := trace.ReadFile(spec)
 	if err != nil {
 		return Effects{}, fmt.Errorf("effects %q is neither a built-in profile (%s) nor a readable file: %w", spec, strings.Join(names, ", "), err)
 	}

@@ -1,31 +1,25 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"os"
+
+	"github.com/agentrooms/qualify/evaluator/trace"
 )
 
 // openInput opens a file that the user named. Whatever is wrong with it is
-// bad input: missing, a directory, empty, unreadable.
+// bad input: missing, a directory, a pipe or device, empty, unreadable.
 func openInput(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("%s: no such file", path)
-	case err != nil:
-		return nil, usagef("%w", err)
+	f, err := trace.Open(path)
+	if err != nil {
+		return nil, usagef("%s: %w", nameOf(path), err)
 	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		err = usagef("%w", err)
-	case info.IsDir():
-		err = usagef("%s: is a directory; name a file", path)
-	case info.Mode().IsRegular() && info.Size() == 0:
-		err = usagef("%s: the file is empty", path)
-	default:
-		return f, nil
+	return f, nil
+}
+
+// nameOf is a path as an error line shows it.
+func nameOf(path string) string {
+	if path == "" {
+		return `""`
 	}
-	return nil, errors.Join(err, f.Close())
+	return path
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/agentrooms/qualify/engine"
@@ -38,37 +36,11 @@ func Formats() []string {
 // ImportFile reads a file of a foreign format; format is one of Formats or
 // FormatAuto. Every error is an *InputError.
 func ImportFile(path, format string) (*File, error) {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, &InputError{path, err}
 	}
 	return Import(path, data, format)
-}
-
-func readFile(path string) ([]byte, error) {
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no such file: %w", fs.ErrNotExist)
-	case err != nil:
-		return nil, plainPathError(err)
-	case st.IsDir():
-		return nil, errors.New("is a directory, want a file")
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, plainPathError(err)
-	}
-	return data, nil
-}
-
-// plainPathError drops the path that InputError already states.
-func plainPathError(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }
 
 // Import reads the content of a file; path is used in messages only. Every
@@ -88,7 +60,7 @@ func Import(path string, data []byte, format string) (*File, error) {
 func pick(data []byte, format string) (importer, error) {
 	known := strings.Join(Formats(), ", ")
 	if len(bytes.TrimSpace(data)) == 0 {
-		return importer{}, errors.New("empty file")
+		return importer{}, errEmptyFile
 	}
 	if format != FormatAuto && format != "" {
 		for _, im := range importers() {

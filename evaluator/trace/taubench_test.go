@@ -77,8 +77,8 @@ func TestImport_BadInputOneClearLine(t *testing.T) {
 	t.Parallel()
 	ok := rec("1", "0", "1")
 	for in, want := range map[string]string{
-		"":                                    "empty file",
-		"\u0020\n":                            "empty file",
+		"":                                    "the file is empty",
+		"\u0020\n":                            "the file is empty",
 		"[]":                                  "no records: an empty array",
 		"hello":                               "unrecognised format (known: tau-bench)",
 		"[1]":                                 "unrecognised format (known: tau-bench)",
@@ -139,9 +139,9 @@ func TestImportFile_PathFaults(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		dir:                         dir + ": is a directory, want a file",
-		empty:                       empty + ": empty file",
-		filepath.Join(dir, "n.jsn"): filepath.Join(dir, "n.jsn") + ": no such file: file does not exist",
+		dir:                         dir + ": is a directory; name a file",
+		empty:                       empty + ": the file is empty",
+		filepath.Join(dir, "n.jsn"): filepath.Join(dir, "n.jsn") + ": no such file",
 	} {
 		if _, err := ImportFile(path, FormatAuto); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
