@@ -2,6 +2,7 @@ package corpus_test
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -40,6 +41,12 @@ func TestParse_FaultsNameFileAndLine(t *testing.T) {
 	}{
 		{"unknown field", "title: A small case", "titel: A small case", `:5: unknown field "titel"`},
 		{"unknown nested field", "  goal: Set", "  gaol: Set", `:7: unknown field "gaol"`},
+		{"fraction for a whole number", "think_seconds: 20", "think_seconds: 20.5", ":31: wrong type: 20.5 is no whole number"},
+		{"exponent for a whole number", "think_seconds: 20", "think_seconds: 2e1", ":31: wrong type: 2e1 is no whole number"},
+		{"alias", "title: A small case", "title: &t A small case\ntags: [*t]", ":6: aliases are not read here"},
+		{"merge key", "split: dev", "<<: {split: dev}", ":4: merge keys are not read here"},
+		{"tag", "title: A small case", "title: !!binary QQ==", ":5: the tag !!binary is not read here"},
+		{"list entry without value", "tools: [show]}", "tools: [show, ~]}", ":11: a list entry without a value"},
 		{"wrong type", "think_seconds: 20", "think_seconds: soon", ":31: wrong type: str `soon`"},
 		{"repeated key", "split: dev", "split: dev\nsplit: dev", `mapping key "split" already defined at line 4`},
 		{"schema", "qualify/case/v1", "qualify/case/v2", `:1: schema "qualify/case/v2" must be qualify/case/v1`},
@@ -72,7 +79,6 @@ func TestParse_FaultsNameFileAndLine(t *testing.T) {
 		{"fault target without identity", "tool: set_price, target: tea, call: 1, kind: ack_lost_after_commit", "tool: show, target: tea, call: 1, kind: slow", `:37: tool show declares no identity.target`},
 		{"lost acknowledgement of a read", "tool: set_price, target: tea", "tool: show", ":37: ack_lost_after_commit needs a tool with an effect; show reads"},
 		{"two faults on one call", "kind: ack_lost_after_commit}", "kind: ack_lost_after_commit}\n  - {id: f2, tool: set_price, target: tea, call: 1, kind: slow}", `:38: a fault's place, f2 at "call 1 of set_price on tea" is already used at shop/shop-one-01.yaml:37`},
-		{"alias node", "title: A small case", "title: &t A small case\ntags: [*t]", `:6: tag "A small case" must be lower-case`},
 		{"syntax, parser", "split: dev", "split: [dev", ":4: did not find expected"},
 		{"syntax, scanner", "split: dev", "split: a: b", ":4: mapping values are not allowed"},
 	}
@@ -144,6 +150,16 @@ func TestLoad_PassesOverReservedFolders(t *testing.T) {
 	}
 	if len(c.Cases) != 1 {
 		t.Errorf("%d cases, want 1", len(c.Cases))
+	}
+}
+
+// A pipe or device in place of a case is refused, not read: reading it might
+// never end.
+func TestLoad_RefusesWhatIsNoRegularFile(t *testing.T) {
+	t.Parallel()
+	_, err := corpus.Load(fstest.MapFS{"shop/shop-one-01.yaml": {Mode: fs.ModeNamedPipe}})
+	if err == nil || err.Error() != "shop/shop-one-01.yaml: is no regular file" {
+		t.Errorf("got %v", err)
 	}
 }
 

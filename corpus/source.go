@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -63,8 +64,9 @@ type Source struct {
 }
 
 // DecodeYAML decodes one YAML document strictly into out (KnownFields): an
-// unknown or repeated field, a wrong type, an alias and a second document are
-// faults of the returned Source. out is usable only when there are none.
+// unknown or repeated field, a wrong type, a fraction for a whole number, a
+// list entry without value, an alias, a merge key, a tag and a second document
+// are faults of the returned Source. out is usable only when there are none.
 func DecodeYAML(file string, data []byte, out any) *Source {
 	s := &Source{File: file}
 	var doc yaml.Node
@@ -79,6 +81,9 @@ func DecodeYAML(file string, data []byte, out any) *Source {
 	s.root = doc.Content[0]
 	if s.root.Kind != yaml.MappingNode {
 		s.Addf(s.root.Line, "the file must be a mapping")
+		return s
+	}
+	if s.strict(s.root, reflect.TypeOf(out)); len(s.Errors) > 0 {
 		return s
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
