@@ -43,18 +43,21 @@ type Plan struct {
 	Infra        []string          `json:"infrastructure_faults"`
 	Controls     bool              `json:"controls"`
 
-	PlanDigest string       `json:"-"` // sha256:… of the JSON above
-	ID         string       `json:"-"` // c_… of plan digest and code version
-	Canonical  []byte       `json:"-"`
-	Prices     model.Prices `json:"-"`
-	MaxOutput  int          `json:"-"`
-	Ceiling    string       `json:"-"` // shared simulated ceiling, "" for the campaign's own
-	CapMicros  int64        `json:"-"` // ceiling_usd
-	Parallel   int          `json:"-"` // as the file proposes, at least 1
-	Funds      store.Funds  `json:"-"`
+	PlanDigest string `json:"-"` // sha256:… of the JSON above
+	// Registration is the digest of the registration record.
+	Registration string       `json:"-"`
+	ID           string       `json:"-"` // c_… of plan digest and code version
+	Canonical    []byte       `json:"-"`
+	Prices       model.Prices `json:"-"`
+	MaxOutput    int          `json:"-"`
+	Ceiling      string       `json:"-"` // shared simulated ceiling, "" for the campaign's own
+	CapMicros    int64        `json:"-"` // ceiling_usd
+	Parallel     int          `json:"-"` // as the file proposes, at least 1
+	Funds        store.Funds  `json:"-"`
 
-	cases []*corpus.Case
-	modes map[string]modes.Mode
+	cases        []*corpus.Case
+	modes        map[string]modes.Mode
+	registration []byte // the record; nil in a reopened plan
 }
 
 // PlanCase pins one case.
@@ -142,7 +145,13 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	if err := p.checkRooms(); err != nil {
 		return nil, fail("%v", err)
 	}
-	return p, p.seal(in.CodeVersion)
+	if err := p.identify(in.CodeVersion); err != nil {
+		return nil, err
+	}
+	if err := p.register(); err != nil {
+		return nil, fail("%v", err)
+	}
+	return p, nil
 }
 
 // checkRooms builds every arm's machine for every case, so that an option or a
@@ -269,7 +278,7 @@ func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) e
 	return nil
 }
 
-func (p *Plan) seal(codeVersion string) error {
+func (p *Plan) identify(codeVersion string) error {
 	b, err := engine.Canonical(p)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)

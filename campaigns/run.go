@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/agentrooms/qualify/engine/budget"
 	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
@@ -28,6 +26,7 @@ type Runner struct {
 	Parallel  int            // trials at once; 0 takes the plan's
 	MaxMicros int64          // --max-usd: caps the campaign further; 0 is no cap
 	Crash     *runtime.Crash // crash points of tests
+	Owner     Owner          // this process, as the one that runs the campaign
 	// OnTrial is called once for every trial with a terminal record, stored
 	// ones first, never concurrently.
 	OnTrial func(Done) error
@@ -63,29 +62,34 @@ type Outcome struct {
 	Ceiling    store.Ceiling
 	SetDigest  string // trace set digest over all trials, controls too
 	Allotments []store.Allotment
+	Waits      Waits
 }
-
-// LimitError says that money ended the run: state is saved, and the same
-// command goes on once the limit is lifted.
-type LimitError struct {
-	Limit  string // what stopped: ceiling_usd, --max-usd, ceiling NAME
-	Text   string
-	Lift   string // the command or edit that lifts it
-	Reason error
-}
-
-func (e *LimitError) Error() string { return "stopped by " + e.Limit + ": " + e.Text + "; " + e.Lift }
-
-// Unwrap gives the store's sentinel.
-func (e *LimitError) Unwrap() error { return e.Reason }
 
 // Run runs or resumes the campaign until every planned trial has a terminal
-// record. Errors: *LimitError, with the outcome of what has run beside it; ctx's
-// error when interrupted (state saved); store.ErrExists when another plan is
-// stored under this id; and faults.
-func (r *Runner) Run(ctx context.Context) (*Outcome, error) {
+// record. Errors: *LimitError, with the outcome of what has run beside it;
+// *OwnedError when another process runs it, and store.ErrLeaseLost when one has
+// taken it over (nothing is written after that); ctx's error when interrupted
+// (state saved); store.ErrExists when another plan is stored under this id; and
+// faults.
+func (r *Runner) Run(ctx context.Context) (out *Outcome, err error) {
+	if r.Owner.Token == "" {
+		return r.run(ctx)
+	}
+	owned, t, err := r.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, t.end(ctx)) }()
+	return r.run(owned)
+}
+
+func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	p := r.Plan
-	if err := r.Store.PutCampaign(ctx, store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Plan: p.Canonical, Status: "running"}); err != nil {
+	if err := r.seal(ctx); err != nil {
+		return nil, err
+	}
+	camp := store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Registration: p.Registration, Plan: p.Canonical, Status: StatusRunning}
+	if err := r.Store.PutCampaign(ctx, camp); err != nil {
 		return nil, fmt.Errorf("campaign %s: %w", p.ID, err)
 	}
 	if err := r.ensureCeiling(ctx); err != nil {
@@ -118,7 +122,7 @@ func (p *Plan) CeilingName() string {
 	case p.Ceiling != "":
 		return p.Ceiling
 	default:
-		return "campaign/" + p.ID
+		return OwnCeiling(p.ID)
 	}
 }
 
@@ -156,6 +160,8 @@ type running struct {
 	records map[string]store.Trial // terminal records by key
 	set     []trace.SetEntry       // of the reported trials
 	done    map[string]int         // reported trials by arm
+	purse   *purse
+	waits   Waits // of the goroutine that starts trials
 }
 
 func (r *running) load(ctx context.Context) error {
@@ -168,6 +174,11 @@ func (r *running) load(ctx context.Context) error {
 			r.records[t.Key] = t
 		}
 	}
+	as, err := r.Store.Allotments(ctx, r.Plan.ID)
+	if err != nil {
+		return fmt.Errorf("allotments of %s: %w", r.Plan.ID, err)
+	}
+	r.purse = newPurse(as)
 	return nil
 }
 
@@ -212,7 +223,6 @@ func (r *running) schedule(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, parallel)
-	live := newLive()
 	start := func(s Seat, allotment string, after func() error) error {
 		select {
 		case slots <- struct{}{}:
@@ -228,7 +238,7 @@ func (r *running) schedule(ctx context.Context) error {
 		})
 		return nil
 	}
-	err := r.startAll(gctx, live, start)
+	err := r.startAll(gctx, start)
 	if werr := g.Wait(); werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = werr
 	}
@@ -238,7 +248,7 @@ func (r *running) schedule(ctx context.Context) error {
 	return err
 }
 
-func (r *running) startAll(ctx context.Context, live *live, start func(Seat, string, func() error) error) error {
+func (r *running) startAll(ctx context.Context, start func(Seat, string, func() error) error) error {
 	for _, s := range r.Plan.controlSeats() {
 		if err := start(s, "", func() error { return nil }); err != nil {
 			return err
@@ -257,11 +267,10 @@ func (r *running) startAll(ctx context.Context, live *live, start func(Seat, str
 			}
 			continue
 		}
-		id, err := r.allot(ctx, live, t)
+		id, err := r.allot(ctx, t)
 		if err != nil {
 			return err
 		}
-		live.add()
 		left := len(t.Arms)
 		var mu sync.Mutex
 		for _, s := range t.seats() {
@@ -271,7 +280,7 @@ func (r *running) startAll(ctx context.Context, live *live, start func(Seat, str
 				if left--; left > 0 {
 					return nil
 				}
-				defer live.done()
+				defer r.purse.end(t.Sum())
 				return r.release(ctx, t, id)
 			})
 			if err != nil {
@@ -299,83 +308,6 @@ func (r *running) tripleDone(ctx context.Context, t Triple) (bool, error) {
 }
 
 func (r *running) allotmentID(t Triple) string { return r.Plan.ID + "/" + t.ID() }
-
-// allot draws the triple's sum, waiting while a running triple may still
-// release money.
-func (r *running) allot(ctx context.Context, live *live, t Triple) (string, error) {
-	limit := r.Plan.CapMicros
-	if r.MaxMicros > 0 {
-		limit = min(limit, r.MaxMicros)
-	}
-	a := store.Allotment{
-		ID: r.allotmentID(t), Ceiling: r.Plan.CeilingName(), Funds: r.Plan.Funds, Campaign: r.Plan.ID,
-		Sum: t.Sum(), CampaignCap: limit,
-	}
-	for {
-		gen := live.generation()
-		_, err := r.Store.Allot(ctx, a)
-		if err == nil {
-			return a.ID, nil
-		}
-		if !errors.Is(err, store.ErrExhausted) && !errors.Is(err, store.ErrHalted) {
-			return "", fmt.Errorf("allotment of %s: %w", t.ID(), err)
-		}
-		if !live.wait(ctx, gen) {
-			if ctx.Err() != nil {
-				return "", ctx.Err()
-			}
-			return "", r.limitError(ctx, t, a, err)
-		}
-	}
-}
-
-// limitError names the limit that stopped and how to lift it.
-func (r *running) limitError(ctx context.Context, t Triple, a store.Allotment, cause error) error {
-	all, err := r.Store.Ceilings(ctx)
-	if err != nil {
-		return fmt.Errorf("ceilings: %w", err)
-	}
-	i := slices.IndexFunc(all, func(c store.Ceiling) bool { return c.Name == a.Ceiling && c.Funds == a.Funds })
-	if i < 0 {
-		return fmt.Errorf("ceiling %s: %w", a.Ceiling, store.ErrNotFound)
-	}
-	c := all[i]
-	need := fmt.Sprintf("the next %d trials (%s) need %s USD, %s of %s USD is left", len(t.Arms), t.ID(),
-		budget.FormatUSD(a.Sum), budget.FormatUSD(c.Available()), budget.FormatUSD(c.Limit))
-	e := &LimitError{Reason: cause, Text: need}
-	switch {
-	case errors.Is(cause, store.ErrHalted):
-		e.Limit = "an overrun on ceiling " + c.Name
-		e.Lift = "acknowledge it with a grant, then run the same command again"
-	case r.MaxMicros > 0 && r.MaxMicros < r.Plan.CapMicros && c.Available() >= a.Sum:
-		e.Limit = "--max-usd " + budget.FormatUSD(r.MaxMicros)
-		e.Text = fmt.Sprintf("the next triple needs %s USD more", budget.FormatUSD(a.Sum))
-		e.Lift = "run the same command with a larger --max-usd"
-	case c.Available() >= a.Sum || (r.Plan.Ceiling == "" && r.Plan.Funds == store.FundsSimulated):
-		e.Limit = "ceiling_usd " + budget.FormatUSD(r.Plan.CapMicros)
-		e.Lift = "raise ceiling_usd in the campaign file and run the same command again"
-	default:
-		e.Limit = "ceiling " + c.Name
-		e.Lift = "raise the ceiling, then run the same command again"
-	}
-	return e
-}
-
-// release settles the triple's allotment with what its rooms really cost.
-func (r *running) release(ctx context.Context, t Triple, id string) error {
-	var charged, keep int64
-	r.mu.Lock()
-	for _, s := range t.seats() {
-		m := r.records[s.Key()].Money
-		charged += m.Charged
-		keep += m.Held
-	}
-	r.mu.Unlock()
-	if _, err := r.Store.Release(ctx, id, charged, keep); err != nil {
-		return fmt.Errorf("release of %s: %w", t.ID(), err)
-	}
-	return nil
-}
 
 // seat runs one trial, or takes it from the store when it is closed.
 func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
@@ -475,7 +407,7 @@ func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Ceiling: c, SetDigest: digest, Allotments: allotments}
+	out := &Outcome{Ceiling: c, SetDigest: digest, Allotments: allotments, Waits: r.waits}
 	for _, t := range r.Plan.Schedule() {
 		for _, s := range t.seats() {
 			if _, closed := r.records[s.Key()]; !closed {
@@ -485,58 +417,4 @@ func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
 		}
 	}
 	return out, nil
-}
-
-// live counts triples under way and lets the head of the queue wait for one to
-// end.
-type live struct {
-	mu      sync.Mutex
-	n       int
-	gen     int
-	changed chan struct{}
-}
-
-func newLive() *live { return &live{changed: make(chan struct{})} }
-
-func (l *live) add() {
-	l.mu.Lock()
-	l.n++
-	l.mu.Unlock()
-}
-
-func (l *live) done() {
-	l.mu.Lock()
-	l.n--
-	l.gen++
-	close(l.changed)
-	l.changed = make(chan struct{})
-	l.mu.Unlock()
-}
-
-func (l *live) generation() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gen
-}
-
-// wait returns true once a triple has ended since generation gen, false when
-// none is under way or ctx is done.
-func (l *live) wait(ctx context.Context, gen int) bool {
-	l.mu.Lock()
-	if l.gen != gen {
-		l.mu.Unlock()
-		return true
-	}
-	if l.n == 0 {
-		l.mu.Unlock()
-		return false
-	}
-	ch := l.changed
-	l.mu.Unlock()
-	select {
-	case <-ch:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

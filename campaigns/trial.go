@@ -37,7 +37,7 @@ func (p *Plan) Room(s Seat) string { return p.ID + "/" + s.Key() }
 func (p *Plan) Header(s Seat, machine string) trace.Header {
 	l := s.Case.Room.Limits
 	return trace.Header{
-		Schema: trace.Schema, Campaign: p.PlanDigest, Arm: s.Arm.Name, Mode: s.Arm.Mode, Case: s.Case.ID,
+		Schema: trace.Schema, Campaign: p.PlanDigest, Registration: p.Registration, Arm: s.Arm.Name, Mode: s.Arm.Mode, Case: s.Case.ID,
 		Family: s.Case.Family, Split: s.Case.Split, Trial: s.Index, Evidence: p.Evidence, Clock: p.Clock,
 		WorldSeed: strconv.FormatUint(p.worldSeed(s), 16), Model: p.Model, Prices: p.PricesDigest, Machine: machine,
 		Limits: trace.Limits{BudgetMicros: int64(l.Budget), ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},

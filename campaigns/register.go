@@ -1,0 +1,101 @@
+package campaigns
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// SchemaRegistration is the schema name of registration records.
+const SchemaRegistration = "qualify/registration/v1"
+
+// SealRegistration is the kind of the seal rows that hold registrations.
+const SealRegistration = "registration"
+
+// Registration is what a campaign commits itself to before its first trial:
+// its canonical JSON is appended to the seal log, and its digest stands in the
+// run document and in the header of every trace. Like the plan digest it
+// depends neither on the code version nor on ceilings, so a new build does not
+// change a trace.
+type Registration struct {
+	Schema    string   `json:"schema"`
+	Plan      string   `json:"plan"` // plan digest
+	Name      string   `json:"name"`
+	Arms      []Arm    `json:"arms"` // ablations too: their role says so
+	UnderTest []string `json:"under_test"`
+	Matched   Matched  `json:"matched"`
+	Schedule  string   `json:"schedule"` // digest of the order of triples, and of arms in each
+	Seed      uint64   `json:"seed"`
+	Trials    int      `json:"trials"`
+}
+
+// register proves that the arms match and fixes the registration record.
+func (p *Plan) register() error {
+	m, err := p.prove()
+	if err != nil {
+		return err
+	}
+	order := [][]string{}
+	for _, t := range p.Schedule() {
+		line := []string{t.ID()}
+		for _, a := range t.Arms {
+			line = append(line, a.Name)
+		}
+		order = append(order, line)
+	}
+	schedule, err := engine.Canonical(order)
+	if err != nil {
+		return fmt.Errorf("schedule: %w", err)
+	}
+	p.registration, err = engine.Canonical(Registration{
+		Schema: SchemaRegistration, Plan: p.PlanDigest, Name: p.Name, Arms: p.Arms, UnderTest: p.UnderTest, Matched: m,
+		Schedule: "sha256:" + engine.Digest(schedule), Seed: p.Seed, Trials: p.Trials,
+	})
+	if err != nil {
+		return fmt.Errorf("registration: %w", err)
+	}
+	p.Registration = "sha256:" + engine.Digest(p.registration)
+	return nil
+}
+
+// sealed is the body of a seal row of a registration.
+type sealed struct {
+	Campaign string          `json:"campaign"`
+	Digest   string          `json:"digest"`
+	Record   json.RawMessage `json:"record"`
+}
+
+// seal appends the registration to the seal log, once per campaign, before the
+// campaign itself is stored.
+func (r *Runner) seal(ctx context.Context) error {
+	p := r.Plan
+	_, err := r.Store.Campaign(ctx, p.ID)
+	if err == nil {
+		return nil // stored after its registration was sealed
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("campaign %s: %w", p.ID, err)
+	}
+	log, err := r.Store.SealLog(ctx)
+	if err != nil {
+		return fmt.Errorf("seal log: %w", err)
+	}
+	for i := range log {
+		var have sealed
+		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == p.ID && have.Digest == p.Registration {
+			return nil // a crash came between
+		}
+	}
+	body, err := engine.Canonical(sealed{p.ID, p.Registration, p.registration})
+	if err != nil {
+		return fmt.Errorf("registration: %w", err)
+	}
+	if _, err := r.Store.AppendSeal(ctx, SealRegistration, body); err != nil {
+		return fmt.Errorf("registration of campaign %s: %w", p.ID, err)
+	}
+	return nil
+}
