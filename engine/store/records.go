@@ -90,7 +90,7 @@ type Stats struct {
 	// LongestWait is the longest that a write waited from the request to the
 	// answer; 0 when the store was given no clock to measure it with.
 	LongestWait time.Duration
-	Detail  map[string]string // driver, pragmas, URL without secrets
+	Detail      map[string]string // driver, pragmas, URL without secrets
 }
 
 // Ceiling is an account that allotments are drawn from.
