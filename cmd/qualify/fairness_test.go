@@ -1,12 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentrooms/qualify/corpus/gold"
+	"github.com/agentrooms/qualify/evaluator"
 )
 
 // long reports whether the long counts are asked for (make test-long).
@@ -30,6 +34,40 @@ func TestFairness_PerfectModelScoresOneInEveryArm(t *testing.T) {
 		if c := s.arm(t, arm).Cost.Charged; c <= legacy {
 			t.Errorf("%s costs %d micros, legacy %d: legacy must be cheaper when nothing goes wrong", arm, c, legacy)
 		}
+	}
+}
+
+// Renaming the arms changes nothing but the draws: where nothing is drawn but
+// fractions of a millisecond, each mode does the same under any name, for the
+// same money, also when the world's faults fire.
+func TestFairness_RenamingTheArmsChangesNothing(t *testing.T) {
+	t.Parallel()
+	run := func(names map[string]string) map[string]evaluator.ArmSummary {
+		t.Helper()
+		var arms []string
+		for _, mode := range []string{"legacy", "selective", "planner"} {
+			arms = append(arms, fmt.Sprintf("{name: %s, mode: %s, idempotency: on}", names[mode], mode))
+		}
+		s := simulation{seed: 7, trials: 1, arms: arms, instant: true}.run(t)
+		out := map[string]evaluator.ArmSummary{}
+		for mode, name := range names {
+			a := s.arm(t, name)
+			if a.Mode != mode {
+				t.Fatalf("arm %s runs %s, want %s", name, a.Mode, mode)
+			}
+			// What names the arm, and what is drawn.
+			a.Name, a.Links, a.Latency = "", nil, nil
+			out[mode] = a
+		}
+		return out
+	}
+	want := run(map[string]string{"legacy": "legacy", "selective": "selective", "planner": "planner"})
+	got := run(map[string]string{"legacy": "planner", "selective": "legacy", "planner": "a-third"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-named for their mode +otherwise):\n%s", diff)
+	}
+	if a := want["legacy"]; len(a.Faults) == 0 || a.Cost.Charged == 0 {
+		t.Errorf("nothing happened: %+v", a)
 	}
 }
 

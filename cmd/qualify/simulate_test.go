@@ -26,6 +26,7 @@ type simulation struct {
 	parallel int
 	cases    []string // globs; nil: all
 	noFaults bool     // strip the world faults of the cases
+	instant  bool     // the model takes no more than a millisecond
 	journal  model.Journal
 }
 
@@ -51,6 +52,10 @@ func (s simulation) yaml() string {
 			"{name: planner, mode: planner, idempotency: on}",
 		}
 	}
+	latency := "{median: 1800, p95: 6000}"
+	if s.instant {
+		latency = "{median: 1, p95: 1}"
+	}
 	return fmt.Sprintf(`schema: qualify/campaign/v1
 name: test
 seed: %d
@@ -72,13 +77,13 @@ model:
     retry_after_unknown: "%s"
     plan_fault: "%s"
     review: {passes_bad: "%s", fails_good: "%s"}
-    latency_ms: {median: 1800, p95: 6000}
+    latency_ms: %s
 prices: {sim-1: {input: "2.50", cached_read: "1.25", output: "10.00", reasoning: "10.00"}}
 ceiling_usd: "100000"
 parallel: 4
 `, s.seed, max(s.trials, 1), strings.Join(arms, ", "), rate("skip_step", "0"), rate("wrong_argument", "0"),
 		rate("early_claim", "0"), rate("malformed_json", "0"), rate("missing_usage", "0"), rate("lost_reply", "0"),
-		rate("retry_after_unknown", "1"), rate("plan_fault", "0"), rate("passes_bad", "0"), rate("fails_good", "0"))
+		rate("retry_after_unknown", "1"), rate("plan_fault", "0"), rate("passes_bad", "0"), rate("fails_good", "0"), latency)
 }
 
 func (s simulation) run(t *testing.T) simResult {
