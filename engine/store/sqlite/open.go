@@ -82,6 +82,7 @@ type Store struct {
 	writes *sql.DB
 
 	commits, logical, flushed atomic.Int64 // transactions, logical writes, transactions flushed to the disk
+	yields                    atomic.Int64 // pauses made for another process
 	longest                   atomic.Int64 // nanoseconds a write has waited at most
 }
 
@@ -285,6 +286,7 @@ func (s *Store) Stats(context.Context) (store.Stats, error) {
 		Detail: map[string]string{
 			"driver": "sqlite", "path": s.path, "journal_mode": "wal", "durable": strconv.FormatBool(s.opts.Durable),
 			"flushed_commits": strconv.FormatInt(s.flushed.Load(), 10),
+			"yields":          strconv.FormatInt(s.yields.Load(), 10),
 			"busy_timeout":    s.opts.BusyTimeout.String(),
 		},
 	}, nil

@@ -209,13 +209,13 @@ func (w *writer) blobs(ctx context.Context, n int64, blobs []store.Blob) error {
 // MarkDispatched implements store.Rooms.
 func (s *Store) MarkDispatched(ctx context.Context, room, op string) error {
 	return s.writeRoom(ctx, "dispatch op="+op, room, func(ctx context.Context, w *writer, n int64) error {
-		o, err := w.op(ctx, n, room, op)
+		o, h := store.Op{ID: op}, store.Head{}
+		found, err := w.row(ctx, sqlDispatchable, []any{n, op}, &o.Status, &h.Room, &h.Closed)
 		if err != nil {
 			return err
 		}
-		h, err := w.head(ctx, n)
-		if err != nil {
-			return err
+		if !found {
+			return fmt.Errorf("room %s, operation %s: %w", room, op, store.ErrNotFound)
 		}
 		if err := store.Dispatch(&h, &o); err != nil {
 			return err

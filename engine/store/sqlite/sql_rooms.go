@@ -13,7 +13,10 @@ VALUES (?, ?, ?, ?, ?, -1, '', '', ?, 0, 0, 0, 0, 0, '', 0)`
 
 	sqlHead = `SELECT ` + headColumns + ` FROM room WHERE n = ?`
 
-	sqlHeads = `SELECT ` + headColumns + ` FROM room WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 ORDER BY id`
+	// The range ends behind the last id with the prefix: closing a room, which
+	// reads its head by its id, must not read the rooms behind it.
+	sqlHeads = `SELECT ` + headColumns + ` FROM room
+WHERE id >= ?1 AND id < ?1 || char(1114111) AND substr(id, 1, length(?1)) = ?1 ORDER BY id`
 
 	sqlAdvanceHead = `UPDATE room SET machine = ?, rev = ?, digest = ?, state_digest = ?,
   charged = ?, held = ?, unknown = ?, halted = ? WHERE n = ? AND rev = ? AND digest = ?`
@@ -41,6 +44,8 @@ FROM revision WHERE room = ? AND rev > ? ORDER BY rev LIMIT ?`
   request, request_digest, reserved, deadline_us, status, charged, dispatched_at_us,
   start_us, finish_us, receipt_charged, usage_source)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`
+
+	sqlDispatchable = `SELECT o.status, r.id, r.closed FROM operation o JOIN room r ON r.n = o.room WHERE o.room = ? AND o.id = ?`
 
 	sqlDispatchOp = `UPDATE operation SET status = 'dispatched' WHERE room = ? AND id = ? AND status = 'reserved'`
 

@@ -103,6 +103,7 @@ func (w *writer) loop(ctx context.Context) {
 		clear(batch)
 		if w.others > 0 {
 			w.others--
+			w.store.yields.Add(1)
 			w.wait(ctx, pause)
 		}
 	}

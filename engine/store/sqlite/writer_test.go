@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -266,6 +267,54 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 		if cs[0].Held != 14 {
 			t.Errorf("ceiling holds %d, want 14", cs[0].Held)
 		}
+	}
+}
+
+// DESIGN §2: between batches the writer yields while another process has shown
+// itself, and only then.
+func TestYieldsWhileAnotherProcessWrites(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "s.db")
+	a, b := mustOpen(t, path, Options{Create: true}), mustOpen(t, path, Options{Create: true})
+	room := func(s *Store, id string) int64 {
+		must(t, s.CreateRoom(ctx, storetest.NewRoom(id, 1)))
+		// The pause follows the answer; Close waits for the writer's last one.
+		return s.yields.Load()
+	}
+	for i := range 5 {
+		if n := room(a, fmt.Sprint("alone", i)); n != 0 {
+			t.Fatalf("%d pauses while nobody else is about", n)
+		}
+	}
+	must(t, b.CreateRoom(ctx, storetest.NewRoom("other", 1)))
+	for i := range politeness + 5 {
+		room(a, fmt.Sprint("together", i))
+	}
+	must(t, a.Close())
+	if n := a.yields.Load(); n != politeness {
+		t.Errorf("%d pauses after another process wrote, want %d", n, politeness)
+	}
+}
+
+// Reading one room's head must not read the rooms behind it: the cost of a
+// close would grow with the number of rooms.
+func TestListRoomsEndsBehindItsPrefix(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, filepath.Join(t.TempDir(), "s.db"), Options{Create: true})
+	rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlHeads, "campaign/case/arm/1")
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	plan := ""
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		must(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan += detail + "\n"
+	}
+	must(t, rows.Err())
+	if !strings.Contains(plan, "id>? AND id<?") {
+		t.Errorf("the plan is not a closed range of the index:\n%s", plan)
 	}
 }
 
