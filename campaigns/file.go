@@ -10,6 +10,7 @@ import (
 	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine/budget"
 	"github.com/agentrooms/qualify/engine/model"
+	"github.com/agentrooms/qualify/engine/model/simulated"
 )
 
 // SchemaCampaign is the schema name of campaign files.
@@ -139,8 +140,8 @@ func (f *File) check(c *fileChecker) {
 	c.require(f.Schema == SchemaCampaign, "schema", "is %q; this version reads %s", f.Schema, SchemaCampaign)
 	c.require(nameRE.MatchString(f.Name), "name", "%q is no name; use lower-case letters, digits, '.', '_' and '-', at most 64", f.Name)
 	c.require(f.Trials >= 1, "trials", "is %d; a campaign needs at least 1 trial per case and arm", f.Trials)
-	c.require(f.Trials <= maxTrials, "trials", "is %d; at most %d", f.Trials, maxTrials)
-	c.require(f.Parallel >= 0 && f.Parallel <= maxParallel, "parallel", "is %d; use 1 to %d", f.Parallel, maxParallel)
+	c.require(f.Trials <= MaxTrials, "trials", "is %d; at most %d", f.Trials, MaxTrials)
+	c.require(f.Parallel >= 0 && f.Parallel <= MaxParallel, "parallel", "is %d; use 1 to %d", f.Parallel, MaxParallel)
 	c.require(f.Clock == "" || f.Clock == ClockVirtual || f.Clock == ClockWall, "clock", "is %q; use virtual or wall", f.Clock)
 	c.require(f.Corpus != "", "corpus", "is missing; use builtin, or a folder relative to this file")
 	if f.Ceiling != "" {
@@ -153,14 +154,17 @@ func (f *File) check(c *fileChecker) {
 	} else if v == 0 {
 		c.fail("ceiling_usd", "is 0; a campaign that may spend nothing runs nothing")
 	}
+	for i, k := range f.Infra {
+		c.fail("infrastructure_faults."+strconv.Itoa(i), "%q is unknown; this version retries none, leave the list empty", k)
+	}
 	f.checkArms(c)
 	f.checkModel(c)
 }
 
-// Bounds of a campaign file.
+// Bounds of a campaign, in its file and on the command line.
 const (
-	maxTrials   = 10000
-	maxParallel = 1024
+	MaxTrials   = 10000 // per case and arm
+	MaxParallel = 1024  // trials at once
 )
 
 // Clocks a campaign may run on.
@@ -239,5 +243,7 @@ func (f *File) checkModel(c *fileChecker) {
 			c.fail(where, "is %q; use a decimal from 0 to 1 with at most six places", r.val)
 		}
 	}
-	c.require(s.LatencyMS.Median >= 1 && s.LatencyMS.P95 >= s.LatencyMS.Median, "model.simulated.latency_ms", "needs 1 <= median <= p95")
+	l := s.LatencyMS
+	c.require(l.Median >= 1 && l.P95 >= l.Median && l.P95 <= simulated.MaxLatencyMS,
+		"model.simulated.latency_ms", "needs 1 <= median <= p95 <= %d", simulated.MaxLatencyMS)
 }

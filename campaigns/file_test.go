@@ -52,6 +52,14 @@ func TestFileFaults(t *testing.T) {
 		{"no bound on output", ", max_output_tokens: 800", "", "max_output_tokens is missing"},
 		{"clock", "clock: virtual", "clock: sun", "c.yaml:30: clock: is \"sun\""},
 		{"only ablations", "role: ablation", "role: abl", "c.yaml:11: arms.3.role: is \"abl\""},
+		{"fraction of a trial", "trials: 5", "trials: 5.5", "c.yaml:6: wrong type: 5.5 is no whole number"},
+		{"seed with an exponent", "seed: 7", "seed: 1e2", "c.yaml:3: wrong type: 1e2 is no whole number"},
+		{"negative seed", "seed: 7", "seed: -7", "c.yaml:3: wrong type: int `-7`"},
+		{"arm without a value", "  - {name: planner,", "  - ~\n  - {name: planner,", "c.yaml:10: a list entry without a value"},
+		{"alias", "name: sim-1", "name: &m sim-1\n  provider: *m", "c.yaml:16: aliases are not read here"},
+		{"merge key", "params: {", "params: {<<: {a: b}, ", "c.yaml:16: merge keys are not read here"},
+		{"latency of centuries", "p95: 6000", "p95: 9223372036854775807", "c.yaml:27: model.simulated.latency_ms: needs 1 <= median <= p95 <= 86400000"},
+		{"infrastructure fault", "infrastructure_faults: []", "infrastructure_faults: [dns]", `c.yaml:33: infrastructure_faults.0: "dns" is unknown`},
 		{"not a mapping", "schema: qualify/campaign/v1", "- x", "c.yaml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

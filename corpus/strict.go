@@ -19,15 +19,14 @@ func (s *Source) strict(n *yaml.Node, t reflect.Type) {
 	if t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]()) {
 		t = nil
 	}
-	switch {
-	case n.Kind == yaml.AliasNode:
-		s.Addf(n.Line, "aliases are not read here; write the value out")
-		return
-	case n.Style&yaml.TaggedStyle != 0:
-		s.Addf(n.Line, "the tag %s is not read here; write the plain value", n.Tag)
+	if n.Style&yaml.TaggedStyle != 0 {
+		s.Addf(n.Line, "the tag %s is not read here; write the plain value", clipped(n.Tag))
 		return
 	}
 	switch n.Kind {
+	case yaml.AliasNode:
+		s.Addf(n.Line, "aliases are not read here; write the value out")
+	case yaml.DocumentNode: // never inside a document
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]

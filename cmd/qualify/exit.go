@@ -92,7 +92,7 @@ func report(stderr io.Writer, err error) int {
 	if errors.As(err, &own) && own.err == nil {
 		return code
 	}
-	text := err.Error()
+	text := lineOf(err)
 	switch code {
 	case exitInternal:
 		text = "internal fault: " + text
@@ -100,7 +100,7 @@ func report(stderr io.Writer, err error) int {
 		text = "interrupted: " + text
 	}
 	// A stderr that cannot be written to leaves the exit code as the message.
-	_, _ = io.WriteString(stderr, "qualify: "+oneLine(text)+"\n")
+	_, _ = io.WriteString(stderr, "qualify: "+clip(oneLine(text))+"\n")
 	return code
 }
 
@@ -128,6 +128,47 @@ func panicSite() string {
 			return ""
 		}
 	}
+}
+
+// maxFaults is how many of several faults a line gives before it counts.
+const maxFaults = 3
+
+// lineOf is the text of err with the lines of its lists of faults side by
+// side: the first few, and how many more there are.
+func lineOf(err error) string {
+	text := err.Error()
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		list, ok := e.(interface{ Unwrap() []error }) //nolint:errorlint // each link of the chain is looked at
+		if !ok {
+			continue
+		}
+		var lines, parts []string
+		for _, p := range list.Unwrap() {
+			lines, parts = append(lines, p.Error()), append(parts, lineOf(p))
+		}
+		if strings.Join(lines, "\n") != e.Error() {
+			continue // several causes of one fault, not a list of faults
+		}
+		brief := strings.Join(parts[:min(len(parts), maxFaults)], "; ")
+		if more := len(parts) - maxFaults; more > 0 {
+			brief += fmt.Sprintf("; and %d more", more)
+		}
+		return strings.Replace(text, e.Error(), brief, 1)
+	}
+	return text
+}
+
+// maxLine bounds the line of an error, in bytes: what the user gave may be of
+// any size.
+const maxLine = 1000
+
+// clip leaves out the middle of a long line.
+func clip(s string) string {
+	if len(s) <= maxLine {
+		return s
+	}
+	head, tail := s[:maxLine*3/4], s[len(s)-maxLine/5:]
+	return strings.ToValidUTF8(head, "") + " … " + strings.ToValidUTF8(tail, "")
 }
 
 // oneLine escapes whatever could break a line or drive a terminal: control

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -96,6 +97,30 @@ func TestReportIsOneLine(t *testing.T) {
 		code := report(&buf, usagef("%s", in))
 		if diff := cmp.Diff("qualify: "+want+"\n", buf.String()); diff != "" || code != exitUsage {
 			t.Errorf("report(%q) = %d (-want +got):\n%s", in, code, diff)
+		}
+	}
+}
+
+// Several faults, and texts of any size, still make one line that a person can
+// read.
+func TestReportOfManyFaultsAndLongNamesIsOneReadableLine(t *testing.T) {
+	t.Parallel()
+	fault := func(n int) error { return &corpus.FileError{File: "c.yaml", Line: n, Text: "x"} }
+	long := strings.Repeat("é", 1_000_000)
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{usagef("corpus d: %w", errors.Join(fault(1), fault(2))), "corpus d: c.yaml:1: x; c.yaml:2: x"},
+		{usagef("%w", errors.Join(fault(1), fault(2), fault(3), fault(4), fault(5))), "c.yaml:1: x; c.yaml:2: x; c.yaml:3: x; and 2 more"},
+		{usagef("a: %w", corpus.Errors{{File: "f", Text: "y\nz"}, {File: "g", Text: "w"}}), `a: f: y\nz; g: w`},
+		{usagef("%w: %w", fault(1), fault(2)), "c.yaml:1: x: c.yaml:2: x"},
+		{usagef("name %q is long", long), `name "` + strings.Repeat("é", 372) + " … " + strings.Repeat("é", 95) + `" is long`},
+	} {
+		var buf bytes.Buffer
+		report(&buf, tc.err)
+		if diff := cmp.Diff("qualify: "+tc.want+"\n", buf.String()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
 }

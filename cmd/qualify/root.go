@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,7 +77,10 @@ protection, 6 stopped by a limit, 130 interrupted.`
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCmd())
-	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		a.started = true
+		return refuseEmptyFlags(c)
+	}
 	root.PersistentFlags().StringVar(&a.storeURL, "store", cmp.Or(os.Getenv("QUALIFY_STORE"), defaultStore), "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
 	root.PersistentFlags().BoolVar(&a.durable, "durable", false, "flush every commit to disk, for simulated funds too")
 	return root
@@ -121,6 +125,21 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	}
 	return usagef("%s%w%s%s", inCommand(c), err, hint, seeHelp(c))
+}
+
+// refuseEmptyFlags refuses a flag that is given without a value: a script with
+// an unset variable, --max-usd "$MAX", must not run without its limit.
+func refuseEmptyFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		given := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			given = list.GetSlice()
+		}
+		if err == nil && (len(given) == 0 || slices.Contains(given, "")) {
+			err = usagef("%s--%s has an empty value; leave it out, or give one%s", inCommand(c), f.Name, seeHelp(c))
+		}
+	})
+	return err
 }
 
 // inCommand is the words of a subcommand and a colon, "" for the root: error

@@ -50,11 +50,11 @@ or builtin:demo for the campaign that ships with qualify. The same command
 resumes an interrupted campaign; a finished one prints its comparison again.`,
 		Args: exactArgs("CAMPAIGN.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("trials") && f.trials < 1 {
-				return usagef("--trials %d: a campaign needs at least 1 trial per case and arm", f.trials)
+			if c.Flags().Changed("trials") && (f.trials < 1 || f.trials > campaigns.MaxTrials) {
+				return usagef("--trials %d: a campaign needs at least 1 trial per case and arm, and takes at most %d", f.trials, campaigns.MaxTrials)
 			}
-			if c.Flags().Changed("parallel") && f.parallel < 1 {
-				return usagef("--parallel %d: use at least 1", f.parallel)
+			if c.Flags().Changed("parallel") && (f.parallel < 1 || f.parallel > campaigns.MaxParallel) {
+				return usagef("--parallel %d: use 1 to %d", f.parallel, campaigns.MaxParallel)
 			}
 			return a.run(c.Context(), args[0], f)
 		},

@@ -12,11 +12,12 @@ type Latency struct {
 	P95MS    int64
 }
 
-const maxLatencyMS = 24 * 60 * 60 * 1000
+// MaxLatencyMS bounds both quantiles: one day.
+const MaxLatencyMS = 24 * 60 * 60 * 1000
 
 func (l Latency) validate() error {
-	if l.MedianMS < 0 || l.P95MS < l.MedianMS || l.P95MS > maxLatencyMS {
-		return fmt.Errorf("latency median %d ms, p95 %d ms: needs 0 <= median <= p95 <= %d", l.MedianMS, l.P95MS, maxLatencyMS)
+	if l.MedianMS < 0 || l.P95MS < l.MedianMS || l.P95MS > MaxLatencyMS {
+		return fmt.Errorf("latency median %d ms, p95 %d ms: needs 0 <= median <= p95 <= %d", l.MedianMS, l.P95MS, MaxLatencyMS)
 	}
 	return nil
 }
