@@ -87,6 +87,19 @@ func TestR10_OperationIDsAreDigestsOfCause(t *testing.T) {
 	}
 }
 
+// DESIGN §2: a blob is named SHA-256(salt ‖ bytes), so that equal contents of
+// two rooms have two names and a name does not betray its content.
+func TestBlobDigestIsSalted(t *testing.T) {
+	t.Parallel()
+	const want = "ed7878d0901a69939429d2ec3495cab05813b618bc12d37f17d459b2f495b7af" // SHA-256 of "saltyes"
+	if got := BlobDigest([]byte("salt"), []byte("yes")); got != want {
+		t.Errorf("BlobDigest = %s, want %s", got, want)
+	}
+	if BlobDigest([]byte("a"), []byte("yes")) == BlobDigest([]byte("b"), []byte("yes")) {
+		t.Error("two salts give one name")
+	}
+}
+
 func TestTextForms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -198,6 +198,25 @@ func (s sleepy) Call(ctx context.Context, c model.Call) (model.Reply, error) {
 	return r, err
 }
 
+// R72: an event that is due before the newest row is stamped with the row's
+// time, on both clocks.
+func TestR72_WhatIsDueEarlierIsStampedNow(t *testing.T) {
+	t.Parallel()
+	late := line("m2", "I said so before", 1_000_000)
+	want := []string{"started@0", "owner_message@5000000", "owner_message@5000000"}
+	for _, clock := range []runtime.Clock{runtime.Virtual, runtime.Wall} {
+		synctest.Test(t, func(t *testing.T) {
+			p := scene{
+				script: map[string][]turn{}, lines: []engine.OwnerSay{line("m1", "count", 5_000_000), late},
+				change: func(c *runtime.Config) { c.Clock = clock },
+			}.play(t)
+			if diff := cmp.Diff(want, kinds(p.history)); diff != "" {
+				t.Errorf("clock %d:\n%s", clock, diff)
+			}
+		})
+	}
+}
+
 // R72: a wall-time room that is resumed goes on from its newest row.
 func TestR72_ResumedWallTimeNeverGoesBackwards(t *testing.T) {
 	t.Parallel()
