@@ -44,6 +44,7 @@ type Done struct {
 // Progress counts trials of the campaign, controls left out.
 type Progress struct {
 	Done, Planned int
+	Ran           int // of Done: run by this process, not taken from the store
 	Arms          []ArmProgress
 	Ceiling       store.Ceiling
 }
@@ -162,6 +163,7 @@ type running struct {
 	done    map[string]int         // reported trials by arm
 	purse   *purse
 	waits   Waits // of the goroutine that starts trials
+	ran     int   // of those, trials that this process ran, controls left out
 }
 
 func (r *running) load(ctx context.Context) error {
@@ -334,6 +336,11 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	if err := r.Store.PutTrial(ctx, rec); err != nil {
 		return fmt.Errorf("record of %s: %w", s.Key(), err)
 	}
+	if !s.Control() {
+		r.mu.Lock()
+		r.ran++
+		r.mu.Unlock()
+	}
 	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
 }
 
@@ -362,7 +369,7 @@ func (r *running) report(ctx context.Context, d Done) error {
 	if r.Progress == nil || d.Seat.Control() {
 		return nil
 	}
-	pr := Progress{}
+	pr := Progress{Ran: r.ran}
 	for _, a := range r.Plan.Arms {
 		ap := ArmProgress{Name: a.Name, Done: r.done[a.Name], Planned: len(r.Plan.cases) * r.Plan.Trials}
 		pr.Done += ap.Done

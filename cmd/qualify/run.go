@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -170,13 +171,15 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	if plan.Clock == campaigns.ClockWall {
 		clock = runtime.Wall
 	}
-	progress := progressPrinter(a.err)
+	show := newProgress(a.err, os.Getenv, armsOf(plan), time.Now)
+	defer show.close()
 	runner := &campaigns.Runner{
 		Plan: plan, Store: crashing(st, crash), Providers: providers, Clock: clock, Gauge: gauge,
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
-		OnTrial: scorer.add, Progress: progress,
+		OnTrial: scorer.add, Progress: show.update,
 	}
 	_, stopped := runner.Run(ctx)
+	show.close()
 	var limit *campaigns.LimitError
 	switch {
 	case errors.As(stopped, &limit):
@@ -231,23 +234,4 @@ func (a *app) estimate(p *campaigns.Plan, asJSON bool) error {
 	a.printf("campaign %s: %d cases, %d arms, %d trials in %d allotments\n", p.ID, doc.Cases, doc.Arms, trials, len(triples))
 	a.printf("at most %s USD (the sum of all trial budgets); ceiling_usd %s\n", usd(sum), usd(p.CapMicros))
 	return nil
-}
-
-// progressPrinter writes a plain line about every twentieth of the campaign.
-func progressPrinter(w io.Writer) func(campaigns.Progress) {
-	last := -1
-	return func(p campaigns.Progress) {
-		step := 20 * p.Done / max(p.Planned, 1)
-		if step == last && p.Done != p.Planned {
-			return
-		}
-		last = step
-		var b strings.Builder
-		fmt.Fprintf(&b, "%d/%d trials", p.Done, p.Planned)
-		for _, arm := range p.Arms {
-			fmt.Fprintf(&b, "  %s %d/%d", arm.Name, arm.Done, arm.Planned)
-		}
-		fmt.Fprintf(&b, "  charged %s held %s of %s USD\n", usd(p.Ceiling.Charged), usd(p.Ceiling.Held), usd(p.Ceiling.Limit))
-		_, _ = io.WriteString(w, b.String()) // progress is talk; a closed stderr does not stop a campaign
-	}
 }
