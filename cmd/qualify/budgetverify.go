@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// budgetFault is one sum that does not follow from what it is made of.
+type budgetFault struct {
+	What string `json:"what"` // ceiling, allotment, room or trial
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// budgetVerifyDoc is budget verify --json.
+type budgetVerifyDoc struct {
+	Schema     schemaRef     `json:"schema"`
+	Ceilings   int           `json:"ceilings"`
+	LedgerRows int           `json:"ledger_rows"`
+	Allotments int           `json:"allotments"`
+	Rooms      int           `json:"rooms"`
+	Operations int           `json:"operations"`
+	Faults     []budgetFault `json:"faults"`
+}
+
+func (a *app) budgetVerifyCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Derive every sum again: ceilings from the ledger, allotments from rooms, rooms from receipts",
+		Long: `Derive every sum of money in the store again from what it is made of: ceilings
+from the ledger and from their allotments, closed allotments from their rooms,
+rooms from their operations, operations from their receipts, trial records from
+their rooms. One line for each difference, and exit 1 when there is one. Sums of
+campaigns that run at this moment may be seen between two writes; verify again
+when they have ended.`,
+		Args: exactArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withStore(c.Context(), func(s store.Store) error {
+				doc, err := verifyBudget(c.Context(), s)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = a.printJSON(doc)
+				} else {
+					for _, f := range doc.Faults {
+						a.printf("%s %s: %s\n", f.What, oneLine(f.Name), oneLine(f.Text))
+					}
+					a.printf("%d ceilings, %d ledger rows, %d allotments, %d rooms, %d operations: %d differences\n",
+						doc.Ceilings, doc.LedgerRows, doc.Allotments, doc.Rooms, doc.Operations, len(doc.Faults))
+				}
+				if err == nil && len(doc.Faults) > 0 {
+					err = verdict(exitFail)
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// verifier gathers the sums of a store from below and compares them on the way
+// up.
+type verifier struct {
+	doc     *budgetVerifyDoc
+	rooms   map[string]sums        // by allotment
+	heads   map[string]sums        // by room
+	open    map[accountOf]sums     // by ceiling: held by open and by released allotments, charged by released
+	entries map[string][2]sums     // by allotment: what the ledger granted and what it returned
+	overrun map[accountOf][]string // by ceiling, from the ledger
+}
+
+type sums struct{ charged, held int64 }
+
+func (v *verifier) fault(what, name, format string, args ...any) {
+	v.doc.Faults = append(v.doc.Faults, budgetFault{what, name, fmt.Sprintf(format, args...)})
+}
+
+func verifyBudget(ctx context.Context, s store.Store) (*budgetVerifyDoc, error) {
+	v := &verifier{
+		doc:   &budgetVerifyDoc{Schema: schemaRef{"qualify.budget-verify", 1}, Faults: []budgetFault{}},
+		rooms: map[string]sums{}, heads: map[string]sums{}, open: map[accountOf]sums{}, entries: map[string][2]sums{},
+		overrun: map[accountOf][]string{},
+	}
+	for _, step := range []func(context.Context, store.Store) error{v.checkRooms, v.readLedger, v.checkCampaigns, v.checkCeilings} {
+		if err := step(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return v.doc, nil
+}
+
+func (v *verifier) checkRooms(ctx context.Context, s store.Store) error {
+	heads, err := s.ListRooms(ctx, "")
+	if err != nil {
+		return err
+	}
+	for i := range heads {
+		l, err := s.Load(ctx, heads[i].Room)
+		if err != nil {
+			return err
+		}
+		v.checkRoom(l)
+	}
+	return nil
+}
+
+// checkRoom derives a room's account from its operations, and each operation
+// from its receipt and reconciliation.
+func (v *verifier) checkRoom(l *store.Loaded) {
+	h := &l.Head
+	var charged, held, unknown int64
+	halted := false
+	for i := range l.Ops {
+		op := &l.Ops[i]
+		var want int64
+		switch {
+		case op.Reconciled != nil:
+			want = op.Reconciled.ChargedMicros
+		case op.Receipt != nil:
+			want = op.Receipt.ChargedMicros
+		}
+		if op.ChargedMicros != want {
+			v.fault("room", h.Room, "operation %s is charged %s, its receipt says %s", op.ID, usd(op.ChargedMicros), usd(want))
+		}
+		charged += op.ChargedMicros
+		if op.Status == store.OpReserved || op.Status == store.OpDispatched || op.Status == store.OpUncertain {
+			held += op.ReservedMicros
+		}
+		if op.Status == store.OpUncertain {
+			unknown += op.ReservedMicros
+		}
+		halted = halted || op.Overran() && !op.Acknowledged
+	}
+	v.doc.Rooms++
+	v.doc.Operations += len(l.Ops)
+	m := h.Money
+	if m.Charged != charged || m.Held != held || m.Unknown != unknown {
+		v.fault("room", h.Room, "charged %s, held %s, unknown %s; its operations make %s, %s, %s",
+			usd(m.Charged), usd(m.Held), usd(m.Unknown), usd(charged), usd(held), usd(unknown))
+	}
+	if h.Halted != halted {
+		v.fault("room", h.Room, "halted is %t; its operations make it %t", h.Halted, halted)
+	}
+	v.heads[h.Room] = sums{m.Charged, m.Held}
+	if h.Allotment != "" {
+		a := v.rooms[h.Allotment]
+		v.rooms[h.Allotment] = sums{a.charged + m.Charged, a.held + m.Held}
+	}
+}
+
+// readLedger sums the rows by allotment and collects overruns that no row
+// acknowledges.
+func (v *verifier) readLedger(ctx context.Context, s store.Store) error {
+	rows, err := s.Ledger(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	v.doc.LedgerRows = len(rows)
+	for _, r := range rows {
+		at := accountOf{r.Ceiling, r.Funds}
+		e := v.entries[r.Ref]
+		switch r.Kind {
+		case "allot":
+			e[0].charged += r.DeltaCharged
+			e[0].held += r.DeltaHeld
+		case "overrun":
+			v.overrun[at] = append(v.overrun[at], r.Ref)
+			e[1].charged += r.DeltaCharged
+			e[1].held += r.DeltaHeld
+		case "release":
+			e[1].charged += r.DeltaCharged
+			e[1].held += r.DeltaHeld
+		case "ack":
+			v.overrun[at] = slices.DeleteFunc(v.overrun[at], func(ref string) bool { return ref == r.Ref })
+			continue
+		default:
+			continue
+		}
+		v.entries[r.Ref] = e
+	}
+	return nil
+}
+
+// checkCampaigns compares allotments with the ledger and with their rooms, and
+// closed trials with their rooms.
+func (v *verifier) checkCampaigns(ctx context.Context, s store.Store) error {
+	all, err := s.Campaigns(ctx, "")
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		as, err := s.Allotments(ctx, all[i].ID)
+		if err != nil {
+			return err
+		}
+		for j := range as {
+			v.checkAllotment(&as[j])
+		}
+		trials, err := s.Trials(ctx, all[i].ID)
+		if err != nil {
+			return err
+		}
+		for _, t := range trials {
+			if t.Status != store.TrialClosed {
+				continue
+			}
+			have := sums{t.Money.Charged, t.Money.Held}
+			if room, ok := v.heads[t.Room]; !ok || room != have {
+				v.fault("trial", t.Campaign+"/"+t.Key, "charged %s, held %s; its room has %s, %s",
+					usd(have.charged), usd(have.held), usd(room.charged), usd(room.held))
+			}
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(v.entries)) {
+		v.fault("allotment", ref, "the ledger knows it, no campaign does")
+	}
+	return nil
+}
+
+func (v *verifier) checkAllotment(a *store.Allotment) {
+	v.doc.Allotments++
+	e := v.entries[a.ID]
+	delete(v.entries, a.ID)
+	if want := (sums{0, a.Sum}); e[0] != want {
+		v.fault("allotment", a.ID, "draws %s; the ledger held %s, charged %s", usd(a.Sum), usd(e[0].held), usd(e[0].charged))
+	}
+	var back sums
+	if a.Released {
+		back = sums{a.Charged, a.Kept - a.Sum}
+	}
+	if e[1] != back {
+		v.fault("allotment", a.ID, "returned %s, charged %s; the ledger returned %s, charged %s",
+			usd(-back.held), usd(back.charged), usd(-e[1].held), usd(e[1].charged))
+	}
+	at := accountOf{a.Ceiling, a.Funds}
+	o := v.open[at]
+	if !a.Released {
+		v.open[at] = sums{o.charged, o.held + a.Sum}
+		return
+	}
+	v.open[at] = sums{o.charged + a.Charged, o.held + a.Kept}
+	if rooms := v.rooms[a.ID]; rooms != (sums{a.Charged, a.Kept}) {
+		v.fault("allotment", a.ID, "closed with %s charged, %s kept; its rooms make %s, %s",
+			usd(a.Charged), usd(a.Kept), usd(rooms.charged), usd(rooms.held))
+	}
+}
+
+// checkCeilings proves each ceiling over the ledger, and compares it with its
+// allotments.
+func (v *verifier) checkCeilings(ctx context.Context, s store.Store) error {
+	all, err := s.Ceilings(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := s.Ledger(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	v.doc.Ceilings = len(all)
+	for _, c := range all {
+		at := accountOf{c.Name, c.Funds}
+		if fault := proveLedger(c, rows); fault != "" {
+			v.fault("ceiling", c.Name, "%s", fault)
+		}
+		if o := v.open[at]; o != (sums{c.Charged, c.Held}) {
+			v.fault("ceiling", c.Name, "charged %s, held %s; its allotments make %s, %s", usd(c.Charged), usd(c.Held), usd(o.charged), usd(o.held))
+		}
+		if !slices.Equal(v.overrun[at], c.Overruns) || c.Halted != (len(c.Overruns) > 0) {
+			v.fault("ceiling", c.Name, "halted %t by %q; the ledger has unacknowledged overruns %q", c.Halted, c.Overruns, v.overrun[at])
+		}
+	}
+	return nil
+}
