@@ -27,6 +27,7 @@ type RunDocument struct {
 	SharedCeiling  []CeilingUser   `json:"shared_ceiling"`
 	Peak           Peak            `json:"peak"`
 	Store          StoreFigures    `json:"store"`
+	Allotments     Allotments      `json:"allotments"`
 	Outside        OutsideIdentity `json:"outside_identity"`
 	Warnings       []string        `json:"warnings"`
 }
@@ -120,6 +121,17 @@ type StoreFigures struct {
 	Driver  string `json:"driver"`
 	Commits int64  `json:"commits"` // database transactions that wrote
 	Writes  int64  `json:"writes"`  // logical writes that shared them
+	// LongestWaitMS is the longest that a write waited for its answer, in
+	// milliseconds of wall time.
+	LongestWaitMS int64 `json:"longest_wait_ms"`
+}
+
+// Allotments count the sums drawn on the ceiling. Waits are those of the head
+// of the queue in this process: sums that were not there at once.
+type Allotments struct {
+	Granted       int   `json:"granted"`
+	Waits         int   `json:"waits"`
+	LongestWaitMS int64 `json:"longest_wait_ms"` // wall time
 }
 
 // OutsideIdentity lists the keys, as dotted paths, that may differ between two
@@ -133,7 +145,7 @@ func NewRunDocument() *RunDocument {
 		Schema: Document{"qualify.run", 1}, Verdict: VerdictNotTested,
 		Arms: []ArmSummary{}, Ablations: []ArmSummary{}, Controls: []Control{}, OracleFaults: []OracleFault{},
 		DroppedTriples: []string{}, SharedCeiling: []CeilingUser{}, Warnings: []string{},
-		Outside: OutsideIdentity{"tool", "budget.max_sum_micros", "shared_ceiling", "peak", "store"},
+		Outside: OutsideIdentity{"tool", "budget.max_sum_micros", "shared_ceiling", "peak", "store", "allotments.waits", "allotments.longest_wait_ms"},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) budgetCmd() *cobra.Command {
-	return a.group("budget", "Ceilings of the store and every move on them", a.budgetShowCmd(), a.budgetLedgerCmd())
+	return a.group("budget", "Ceilings of the store and every move on them", a.budgetShowCmd(), a.budgetGrantCmd(), a.budgetLedgerCmd(), a.budgetVerifyCmd())
 }
 
 // ceilingDoc is one ceiling as budget show --json gives it. Amounts are USD

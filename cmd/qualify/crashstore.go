@@ -98,3 +98,8 @@ func (s crashStore) PutTrial(ctx context.Context, t store.Trial) error {
 func (s crashStore) PutTrace(ctx context.Context, campaign, key, digest string, content []byte) error {
 	return s.after(s.Store.PutTrace(ctx, campaign, key, digest, content))
 }
+
+func (s crashStore) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
+	r, err := s.Store.AppendSeal(ctx, kind, body)
+	return r, s.after(err)
+}

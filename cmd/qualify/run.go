@@ -16,6 +16,7 @@ import (
 	"github.com/agentrooms/qualify/engine/budget"
 	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/reports"
 )
 
@@ -171,19 +172,32 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	if plan.Clock == campaigns.ClockWall {
 		clock = runtime.Wall
 	}
+	owner, err := campaignOwner()
+	if err != nil {
+		return err
+	}
 	show := newProgress(a.err, os.Getenv, armsOf(plan), time.Now)
 	defer show.close()
 	runner := &campaigns.Runner{
 		Plan: plan, Store: crashing(st, crash), Providers: providers, Clock: clock, Gauge: gauge,
-		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash,
+		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash, Owner: owner,
 		OnTrial: scorer.add, Progress: show.update,
 	}
-	_, stopped := runner.Run(ctx)
+	out, stopped := runner.Run(ctx)
 	show.close()
 	var limit *campaigns.LimitError
+	var owned *campaigns.OwnedError
 	switch {
 	case errors.As(stopped, &limit):
+		if limit.Grant != nil {
+			limit.Lift = fmt.Sprintf("lift it with `%s`, then run the same command again", a.grantCommand(*limit.Grant))
+		}
 		stopped = failf(exitLimit, "campaign %s %w", plan.ID, stopped)
+	case errors.As(stopped, &owned):
+		return failf(exitRefused, "campaign %s is run by %s; its lease runs until %s unless it is renewed",
+			plan.ID, shownOwner(owned.Owner), owned.Until.Format(time.RFC3339))
+	case errors.Is(stopped, store.ErrLeaseLost):
+		return failf(exitRefused, "%s; what ran until then is saved", lostTo(ctx, st, plan.ID))
 	case ctx.Err() != nil:
 		return failf(exitInterrupted, "campaign %s is saved; run the same command to go on", plan.ID)
 	case stopped != nil:
@@ -197,6 +211,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	if err != nil {
 		return err
 	}
+	doc.Allotments.Waits, doc.Allotments.LongestWaitMS = out.Waits.Count, out.Waits.Longest.Milliseconds()
 	if f.json {
 		err = a.printJSON(doc)
 	} else {
@@ -206,6 +221,41 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		return err
 	}
 	return stopped
+}
+
+// lostTo says who has taken a campaign over.
+func lostTo(ctx context.Context, st store.Records, id string) string {
+	leases, err := st.Leases(ctx)
+	if err == nil {
+		for _, l := range leases {
+			if l.Name == campaigns.LeaseName(id) {
+				return fmt.Sprintf("campaign %s was taken over by %s", id, shownOwner(l.Owner))
+			}
+		}
+	}
+	return fmt.Sprintf("the lease of campaign %s was lost to another process", id)
+}
+
+// grantCommand is the command that makes a grant.
+func (a *app) grantCommand(g campaigns.Grant) string {
+	words := []string{"qualify budget grant", usd(g.Total)}
+	if g.Ceiling != campaigns.OwnerCeiling || g.Funds != store.FundsReal {
+		words = append(words, "--ceiling", shellWord(g.Ceiling))
+	}
+	for _, ref := range g.Ack {
+		words = append(words, "--ack", shellWord(ref))
+	}
+	return strings.Join(append(words, "--store", shellWord(a.storeURL)), " ")
+}
+
+// shellWord quotes a word for a POSIX shell where it needs it.
+func shellWord(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // estimate prints what a plan would run and the most it could cost.

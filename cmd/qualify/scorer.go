@@ -128,7 +128,8 @@ func (s *scorer) document(at *campaigns.Standing, gauge runtime.GaugeReading, st
 	}
 	doc.Controls, doc.OracleFaults = evaluator.Controls(controls)
 	doc.Peak = evaluator.Peak{Trials: int(gauge.PeakTrials), Calls: int(gauge.PeakCalls)}
-	doc.Store = evaluator.StoreFigures{Driver: stats.Detail["driver"], Commits: stats.Commits, Writes: stats.Writes}
+	doc.Store = evaluator.StoreFigures{Driver: stats.Detail["driver"], Commits: stats.Commits, Writes: stats.Writes, LongestWaitMS: stats.LongestWait.Milliseconds()}
+	doc.Allotments.Granted = len(at.Allotments)
 	return doc, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/sqlite"
@@ -15,6 +16,7 @@ type storeAccess int
 
 const (
 	existing storeAccess = iota // read only; the store must be there
+	changing                    // the store must be there, as this version makes it
 	creating                    // made, or migrated after a backup, if need be
 )
 
@@ -64,6 +66,7 @@ func (a *app) openStore(ctx context.Context, access storeAccess) (store.Store, e
 func (a *app) openSQLite(ctx context.Context, path string, access storeAccess) (store.Store, error) {
 	s, err := sqlite.Open(ctx, path, sqlite.Options{
 		ReadOnly: access == existing, Create: access == creating, Migrate: access == creating, Durable: a.durable,
+		Watch: time.Now,
 	})
 	if err != nil {
 		return nil, err // a nil *sqlite.Store must not become a store.Store
@@ -72,8 +75,14 @@ func (a *app) openSQLite(ctx context.Context, path string, access storeAccess) (
 }
 
 // withStore runs f with the store of --store, which must exist, and closes it.
+// f may only read.
 func (a *app) withStore(ctx context.Context, f func(store.Store) error) error {
-	s, err := a.openStore(ctx, existing)
+	return a.withStoreTo(ctx, existing, f)
+}
+
+// withStoreTo is withStore with a choice of what f may do.
+func (a *app) withStoreTo(ctx context.Context, access storeAccess, f func(store.Store) error) error {
+	s, err := a.openStore(ctx, access)
 	if err != nil {
 		return err
 	}
