@@ -43,7 +43,7 @@ func traceLink(at string) string {
 	for j := range parts {
 		parts[j] = url.PathEscape(parts[j])
 	}
-	// PathEscape keeps parentheses, which would end the link.
-	path := strings.NewReplacer("(", "%28", ")", "%29").Replace(strings.Join(parts, "/"))
+	// PathEscape keeps what could end the link or be an entity or a formula.
+	path := strings.NewReplacer("(", "%28", ")", "%29", "&", "%26", "$", "%24").Replace(strings.Join(parts, "/"))
 	return "[" + md(at) + "](traces/" + path + ".jsonl#L" + at[i+1:] + ")"
 }

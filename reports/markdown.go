@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"html"
 	"io"
 	"slices"
 	"strings"
@@ -20,7 +21,6 @@ func RunMarkdown(w io.Writer, doc *evaluator.RunDocument) error {
 	m.head()
 	m.arms("Arms", doc.Arms, "No arm took part in the comparison.")
 	m.legend()
-	m.findings()
 	if len(doc.Ablations) > 0 {
 		m.arms("Ablations", doc.Ablations, "")
 		m.line("\nAblations stand outside the triple, the comparison and the verdict.")
@@ -29,6 +29,7 @@ func RunMarkdown(w io.Writer, doc *evaluator.RunDocument) error {
 	m.deviations()
 	m.ceiling()
 	m.limits()
+	m.findings()
 	_, err := w.Write(m.b.Bytes())
 	return wrapWrite(err)
 }
@@ -108,12 +109,15 @@ func (m *markdown) arms(title string, arms []evaluator.ArmSummary, none string) 
 	for i := range arms {
 		names = append(names, arms[i].Name)
 	}
-	timeAndMoney := slices.IndexFunc(runMetrics, func(x armMetric) bool { return x.name == latencyHeading })
+	at := func(heading string) int {
+		return slices.IndexFunc(runMetrics, func(x armMetric) bool { return x.name == heading })
+	}
+	latency, cost := at(latencyHeading), at(costHeading)
 	ran := row{name: "trials with a trace"}
 	for i := range arms {
 		ran.cells = append(ran.cells, fmt.Sprint(arms[i].Cost.N))
 	}
-	m.table("metric", names, append([]row{ran}, rowsOf(arms, runMetrics[:timeAndMoney])...))
+	m.table("metric", names, append([]row{ran}, rowsOf(arms, runMetrics[:latency])...))
 
 	m.line("\n### Claim and oracle\n")
 	var square []row
@@ -127,12 +131,11 @@ func (m *markdown) arms(title string, arms []evaluator.ArmSummary, none string) 
 	m.table("completion in", names, familyRows(arms))
 
 	m.line("\n### Latency and cost\n")
-	rows := rowsOf(arms, runMetrics[timeAndMoney:])
-	rows = append(rows, roleRows(arms)...)
-	m.table("metric", names, slices.Concat([]row{ran}, rowsOf(arms, moreLatency), rows))
+	m.table("metric", names, slices.Concat([]row{ran}, rowsOf(arms, runMetrics[latency:cost]), rowsOf(arms, moreLatency),
+		rowsOf(arms, runMetrics[cost:]), roleRows(arms)))
 
 	m.line("\n### Denominators and terminations\n")
-	rows = append(rowsOf(arms, runDenominators), heading("trials that ended by"))
+	rows := append(rowsOf(arms, runDenominators), heading("trials that ended by"))
 	m.table("trials", names, append(rows, countRows(arms, func(a *evaluator.ArmSummary) map[string]int { return a.Termination })...))
 
 	for i := range arms {
@@ -158,7 +161,6 @@ func (m *markdown) legend() {
 
 // moreLatency is what the terminal table has no room for.
 var moreLatency = []armMetric{
-	{"more of the latency", nil},
 	{"  p99", func(a *evaluator.ArmSummary) string {
 		if a.Latency == nil {
 			return notEvaluable
@@ -215,6 +217,10 @@ func (m *markdown) findings() {
 	m.line("Links are case/arm/trial:line and resolve beside the folder of %s.\n", mdCode("qualify trace export --campaign "+m.doc.Campaign.ID+" -o traces"))
 	found := false
 	for _, a := range slices.Concat(m.doc.Arms, m.doc.Ablations) {
+		if len(a.Links) > 0 {
+			// A block of HTML knows no backslashes: only entities escape.
+			m.line("<details><summary>%s</summary>\n", html.EscapeString(Clean(a.Name)))
+		}
 		for _, kind := range evaluator.LinkKinds() {
 			links := a.Links[kind]
 			if len(links) == 0 {
@@ -229,8 +235,10 @@ func (m *markdown) findings() {
 			if n := len(links) - len(shown); n > 0 {
 				more = fmt.Sprintf(", and %d more, listed in the JSON report", n)
 			}
-			m.line("- %s, %s (%d in %s): %s%s", md(a.Name), findingName(kind), len(links),
-				plural(a.Cost.N, "trial", "trials"), strings.Join(shown, ", "), more)
+			m.line("- %s (%d in %s): %s%s", findingName(kind), len(links), plural(a.Cost.N, "trial", "trials"), strings.Join(shown, ", "), more)
+		}
+		if len(a.Links) > 0 {
+			m.line("\n</details>\n")
 		}
 	}
 	if !found {

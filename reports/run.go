@@ -47,7 +47,7 @@ func RunTable(w io.Writer, doc *evaluator.RunDocument) error {
 			plural(int(doc.Store.Commits), "commit", "commits"), plural(int(doc.Store.Writes), "write", "writes"))
 	}
 	if len(doc.Outside) > 0 {
-		fmt.Fprintf(&b, "may differ between two runs: %s\n", strings.Join(doc.Outside, ", "))
+		wrap(&b, "may differ between two runs: "+strings.Join(doc.Outside, ", "))
 	}
 	writeWarnings(&b, doc.Warnings)
 	fmt.Fprintf(&b, "verdict: %s\n", doc.Verdict)

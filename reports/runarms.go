@@ -27,8 +27,11 @@ func writeArms(b *bytes.Buffer, arms []evaluator.ArmSummary) error {
 
 type armMetric = metric[evaluator.ArmSummary]
 
-// latencyHeading is where the metrics of time and money begin.
-const latencyHeading = "latency of a trial"
+// Headings at which the metrics of time and of money begin.
+const (
+	latencyHeading = "latency of a trial"
+	costHeading    = "cost"
+)
 
 var runMetrics = []armMetric{
 	{"outcome, by the oracle", nil},
@@ -96,7 +99,7 @@ var runMetrics = []armMetric{
 		}
 		return fmt.Sprintf("%d, %d", a.Latency.N, a.Latency.Censored)
 	}},
-	{"cost", nil},
+	{costHeading, nil},
 	{"  charged", ranOr(func(a *evaluator.ArmSummary) string { return usd(a.Cost.Charged) })},
 	{"  held", ranOr(func(a *evaluator.ArmSummary) string { return usd(a.Cost.Held) })},
 	{"  held, outcome unknown", ranOr(func(a *evaluator.ArmSummary) string { return usd(a.Cost.Unknown) })},
