@@ -25,6 +25,7 @@ const (
 	RuleReviewer       = "reviewer"        // no reviewer independent of the authors
 	RulePlan           = "plan"            // the solution makes no admissible plan
 	RuleSameActions    = "same-actions"    // more than two cases of a family act alike
+	RuleNearDuplicate  = "near-duplicate"  // a holdout case that repeats a dev case
 	RuleCoverage       = "coverage"        // see Coverage
 )
 
@@ -70,6 +71,7 @@ func Run(c *corpus.Corpus, set *gold.Set) []Finding {
 		}
 	}
 	sameActions(&r, c, set)
+	nearDuplicates(&r, c)
 	return r.sorted()
 }
 
