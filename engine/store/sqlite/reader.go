@@ -14,6 +14,8 @@ import (
 type prepared struct{ st *sql.Stmt }
 
 // statements caches the prepared statements of the read pool by their text.
+// Its lock may be held while waiting for a connection, so nobody who holds a
+// connection may ask it.
 type statements struct {
 	db *sql.DB
 	mu sync.Mutex
@@ -78,12 +80,19 @@ func (s *Store) read(ctx context.Context, what string, snapshot bool, f func(vie
 	return f(v)
 }
 
+// stmt returns the prepared statement of a constant text. One that is needed
+// inside a transaction is prepared on its own connection and ends with it: to
+// prepare on the pool there would wait for a further connection, which never
+// comes free when every connection is held by a transaction that waits so.
 func (v view) stmt(ctx context.Context, query string) (prepared, error) {
-	p, err := v.store.cache.get(ctx, query)
-	if err != nil || v.tx == nil {
-		return p, err
+	if v.tx == nil {
+		return v.store.cache.get(ctx, query)
 	}
-	return prepared{v.tx.StmtContext(ctx, p.st)}, nil
+	st, err := v.tx.PrepareContext(ctx, query)
+	if err != nil {
+		return prepared{}, driverError("prepare "+firstWords(query), err)
+	}
+	return prepared{st}, nil
 }
 
 func (v view) row(ctx context.Context, query string, args []any, dest ...any) (bool, error) {

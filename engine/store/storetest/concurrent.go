@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agentrooms/qualify/engine/store"
 )
@@ -14,6 +15,7 @@ var concurrentCases = []testCase{
 	{"ExactlyOneOfManyCommitsWins", testOneWins},
 	{"R36_TheLastSumIsReservedOnce", testLastSum},
 	{"ManyRoomsAtOnce", testManyRooms},
+	{"ManyFirstLoadsAtOnce", testFirstLoads},
 	{"ACancelledCallerStopsWaiting", testCancelled},
 }
 
@@ -132,6 +134,28 @@ func testManyRooms(t *testing.T, s store.Store) {
 			prev = row.Digest
 		}
 		equal(t, "head", h.Digest, prev)
+	}
+}
+
+// testFirstLoads: the first thing that happens to a store just opened is that
+// many load at once, among them some that read something else.
+func testFirstLoads(t *testing.T, s store.Store) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	wants(t, "create room", nil, s.CreateRoom(ctx, NewRoom("r", 100)))
+	for _, err := range together(40, func(i int) error {
+		switch i % 5 {
+		case 0:
+			_, err := s.Rows(ctx, "r", -1, 0)
+			return err
+		case 1:
+			_, err := s.ListRooms(ctx, "")
+			return err
+		}
+		_, err := s.Load(ctx, "r")
+		return err
+	}) {
+		wants(t, "read", nil, err)
 	}
 }
 
