@@ -315,7 +315,7 @@ func TestQ1_MutatedCopiesAgreeWithNaiveComputation(t *testing.T) {
 
 // one trace with the given calls: pairs of (tool with arguments, result).
 func oneTask(task, trial int, reward float64, actions []any, pairs ...string) object {
-	var traj []any
+	traj := []any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		tool, args, _ := strings.Cut(pairs[i], " ")
 		traj = append(traj,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agentrooms/qualify/engine"
 )
@@ -46,6 +47,13 @@ func ImportFile(path, format string) (*File, error) {
 // Import reads the content of a file; path is used in messages only. Every
 // error is an *InputError.
 func Import(path string, data []byte, format string) (*File, error) {
+	sum := engine.Digest(data)
+	if bytes.HasPrefix(data, byteOrderMark) {
+		data = append(bytes.Repeat([]byte{' '}, len(byteOrderMark)), data[len(byteOrderMark):]...) // offsets stay
+	}
+	if at := invalidUTF8(data); at >= 0 {
+		return nil, &InputError{path, fmt.Errorf("no UTF-8 text: an invalid byte at byte offset %d", at)}
+	}
 	im, err := pick(data, format)
 	if err != nil {
 		return nil, &InputError{path, err}
@@ -54,7 +62,27 @@ func Import(path string, data []byte, format string) (*File, error) {
 	if err != nil {
 		return nil, &InputError{path, err}
 	}
-	return &File{Path: path, SHA256: engine.Digest(data), Format: im.format, Records: recs, Lacks: im.lack()}, nil
+	return &File{Path: path, SHA256: sum, Format: im.format, Records: recs, Lacks: im.lack()}, nil
+}
+
+// byteOrderMark is what some editors put before UTF-8 text.
+var byteOrderMark = []byte("\ufeff")
+
+// invalidUTF8 is the offset of the first byte that is no UTF-8, -1 for none.
+// The JSON decoder would replace it, and make equal what differs.
+func invalidUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	at := 0
+	for at < len(data) {
+		r, n := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return -1
 }
 
 func pick(data []byte, format string) (importer, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -85,7 +86,11 @@ func readTauBench(data []byte) ([]Recorded, error) {
 	}
 	var out []Recorded
 	seen := map[key]int{}
+	keys := shapeOf(reflect.TypeFor[tauRecord]())
 	err := eachRecord(data, func(n int, raw json.RawMessage) error {
+		if err := exactKeys(raw, keys); err != nil {
+			return err
+		}
 		var tr tauRecord
 		if err := json.Unmarshal(raw, &tr); err != nil {
 			return fieldError(err)
@@ -141,6 +146,9 @@ func (tr *tauRecord) neutral() (Recorded, error) {
 	}
 	if rec.UserCost, err = userCost(tr.Info.UserCost); err != nil {
 		return rec, err
+	}
+	if tr.Traj == nil {
+		return rec, errors.New("no traj") // what was not recorded is not nothing
 	}
 	if err := rec.joinCalls(tr.Traj); err != nil {
 		return rec, err
