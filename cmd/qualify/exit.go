@@ -138,7 +138,7 @@ const maxFaults = 3
 func lineOf(err error) string {
 	text := err.Error()
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		list, ok := e.(interface{ Unwrap() []error }) //nolint:errorlint // each link of the chain is looked at
+		list, ok := e.(interface{ Unwrap() []error })
 		if !ok {
 			continue
 		}
