@@ -76,7 +76,8 @@ func (m *Machine) review(t *turn) error {
 			if err := m.move(t, TriggerReviewInvalid, t.ev.ID); err != nil {
 				return err
 			}
-			m.notify(t, "No valid review of the report came. Please look at it.", o.ID, "review", itoa(r.Ref.Version))
+			o.Says++ // the owner's correction may bring the same version here again
+			m.notify(t, "No valid review of the report came. Please look at it.", o.ID, "review", itoa(o.Says))
 			return nil
 		}
 		if err := m.ask(t, s); err != nil {

@@ -345,3 +345,22 @@ func TestANoopLeavesNobodyWaiting(t *testing.T) {
 		t.Fatal(diff, d.lines())
 	}
 }
+
+// A version that no reviewer could judge may come back after a correction that
+// changes no plan: the owner is told again, under an id of its own (R57).
+func TestR57_EveryVainReviewIsToldApart(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	d.reply("auditor", "no JSON")
+	d.reply("auditor", "no JSON")
+	for range 2 {
+		if d.status() != StatusWaitingIntervention {
+			t.Fatal(d.status())
+		}
+		d.owner(engine.MsgCorrection, "look again")
+		d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	}
+	if d.count(engine.OpReview) != 2 {
+		t.Fatal(d.lines())
+	}
+}
