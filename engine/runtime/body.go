@@ -50,7 +50,9 @@ func eventOfOp(op string) string { return opPrefix + op }
 
 const maxErrorLine = 300
 
-// oneLine makes s printable on one line of bounded length.
+// oneLine makes s, a message from outside, printable on one line of bounded
+// length, without what looks like a secret (C12). Cutting comes last, so that
+// it leaves no half of a secret that is no longer seen as one.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
@@ -59,7 +61,7 @@ func oneLine(s string) string {
 		}
 		return r
 	}, s)
-	s = strings.Join(strings.Fields(s), " ")
+	s = engine.Redact(strings.Join(strings.Fields(s), " "))
 	if len(s) <= maxErrorLine {
 		return s
 	}

@@ -36,7 +36,7 @@ func TestR37_FailedCallsWithUsageAreCharged(t *testing.T) {
 		t.Errorf("operation %+v", o)
 	}
 	ev := p.history.Entries[2].Event
-	if ev.Kind != engine.EvModelFailed || ev.Reply.Error != "busy now" || ev.Reply.Code != "overloaded" {
+	if ev.Kind != engine.EvModelFailed || ev.Reply.Error != "busy now, api_key=[redacted]" || ev.Reply.Code != "overloaded" {
 		t.Errorf("event %s %+v", ev.Kind, ev.Reply)
 	}
 }

@@ -75,7 +75,7 @@ func (t turn) answer(n int) scripted.Answer {
 		case w == "nousage":
 			a.Reply.Usage = nil
 		case w == "fail":
-			a.Reply.Outcome, a.Reply.Error, a.Reply.Code = model.Failed, "busy\nnow", "overloaded"
+			a.Reply.Outcome, a.Reply.Error, a.Reply.Code = model.Failed, "busy\nnow, api_key=sk-123", "overloaded"
 		case w == "dear":
 			a.Reply.Usage = &engine.Usage{Input: 1_000_000}
 		case strings.HasPrefix(w, "us="):
