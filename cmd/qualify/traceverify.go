@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator/trace"
 )
@@ -22,6 +23,9 @@ type verified struct {
 	Rows    int64  `json:"rows,omitempty"` // revisions of the room, with --store
 	Digest  string `json:"digest,omitempty"`
 	Fault   string `json:"fault,omitempty"`
+	// Withheld names a content that is not in the store: chain and trace are
+	// verified, the states cannot be rebuilt without it.
+	Withheld string `json:"withheld,omitempty"`
 }
 
 func (a *app) traceVerifyCmd() *cobra.Command {
@@ -35,7 +39,9 @@ and every digest must match, so any changed bit is found. Without files, the
 campaign's traces in the store are verified in the same way, compared with
 their trial records, every revision of every room is rebuilt from its rows and
 its state digest compared, and the trace is exported again from them and must
-be the same bytes. Exit 1 when anything is wrong.`,
+be the same bytes. Where a content was withheld or erased, the chain is
+verified without it and the line says that the states were not rebuilt. Exit 1
+when anything is wrong.`,
 		RunE: func(c *cobra.Command, files []string) error {
 			var results []verified
 			var err error
@@ -115,7 +121,10 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 		}
 		if err == nil {
 			var again []byte
-			if again, err = rebuild(ctx, *t); err == nil && !bytes.Equal(again, content) {
+			switch again, err = rebuild(ctx, *t); {
+			case errors.Is(err, runtime.ErrWithheld):
+				v.Withheld, err = err.Error(), nil
+			case err == nil && !bytes.Equal(again, content):
 				err = errors.New("the stored trace is not the one that the room's rows stand for")
 			}
 		}
@@ -215,6 +224,8 @@ func (a *app) printVerified(results []verified, asJSON bool) error {
 			switch {
 			case !v.OK:
 				a.printf("FAIL  %s: %s\n", oneLine(v.Name), oneLine(v.Fault))
+			case v.Withheld != "":
+				a.printf("chain %s  %d records, %d revisions, %s; states not rebuilt: %s\n", oneLine(v.Name), v.Records, v.Rows, v.Digest, oneLine(v.Withheld))
 			case v.Rows > 0:
 				a.printf("ok    %s  %d records, %d revisions, %s\n", oneLine(v.Name), v.Records, v.Rows, v.Digest)
 			default:

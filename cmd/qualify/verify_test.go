@@ -119,6 +119,39 @@ func TestRunIsVerifiable(t *testing.T) {
 	}
 }
 
+// erased is a store from which the contents of one room are gone.
+type erased struct {
+	store.Store
+	room string
+}
+
+func (s erased) Blobs(ctx context.Context, room string, digests []string) (map[string][]byte, error) {
+	if room == s.room {
+		return map[string][]byte{}, nil
+	}
+	return s.Store.Blobs(ctx, room, digests)
+}
+
+// DESIGN §2: the chain verifies with any content withheld, and a changed row is
+// found without it.
+func TestWithheldContentLeavesTheChainVerifiable(t *testing.T) {
+	t.Parallel()
+	s := runSmall(t)
+	room := closedTrials(t, s)["ledger-two-books-01/planner/0"].Room
+	code, out := verifyReal(t, erased{s, room})
+	if code != exitOK || !strings.Contains(out, "chain ledger-two-books-01/planner/0") || !strings.Contains(out, ", 0 wrong") ||
+		strings.Count(out, "states not rebuilt") != 1 {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	changed := alteredRows{erased{s, room}, func(r []store.Row) []store.Row {
+		r[1].StateDigest = strings.Repeat("0", 64)
+		return r
+	}}
+	if code, out := verifyReal(t, changed); code != exitFail || !strings.Contains(out, "FAIL  ledger-two-books-01/planner/0") {
+		t.Errorf("with a changed row: exit %d:\n%s", code, out)
+	}
+}
+
 func closedTrials(t *testing.T, s store.Store) map[string]store.Trial {
 	t.Helper()
 	camp, err := findCampaign(t.Context(), s, "demo")
