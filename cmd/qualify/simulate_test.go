@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ type simulation struct {
 	noFaults bool     // strip the world faults of the cases
 	instant  bool     // the model takes no more than a millisecond
 	journal  model.Journal
+	name     string      // of the campaign; "" is test
+	into     store.Store // where it runs, left open; nil: a store of its own
 }
 
 type simResult struct {
@@ -57,7 +60,7 @@ func (s simulation) yaml() string {
 		latency = "{median: 1, p95: 1}"
 	}
 	return fmt.Sprintf(`schema: qualify/campaign/v1
-name: test
+name: %s
 seed: %d
 corpus: builtin
 trials: %d
@@ -81,7 +84,7 @@ model:
 prices: {sim-1: {input: "2.50", cached_read: "1.25", output: "10.00", reasoning: "10.00"}}
 ceiling_usd: "100000"
 parallel: 4
-`, s.seed, max(s.trials, 1), strings.Join(arms, ", "), rate("skip_step", "0"), rate("wrong_argument", "0"),
+`, cmp.Or(s.name, "test"), s.seed, max(s.trials, 1), strings.Join(arms, ", "), rate("skip_step", "0"), rate("wrong_argument", "0"),
 		rate("early_claim", "0"), rate("malformed_json", "0"), rate("missing_usage", "0"), rate("lost_reply", "0"),
 		rate("retry_after_unknown", "1"), rate("plan_fault", "0"), rate("passes_bad", "0"), rate("fails_good", "0"), latency)
 }
@@ -110,12 +113,15 @@ func (s simulation) run(t *testing.T) simResult {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := memory.New(memory.Options{Now: time.Now})
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	st := s.into
+	if st == nil {
+		st = memory.New(memory.Options{Now: time.Now})
+		t.Cleanup(func() {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	out := simResult{plan: plan, store: st, traces: map[string][]byte{}}
 	scorer := newScorer(plan, cs)
 	gauge := new(runtime.Gauge)
