@@ -128,6 +128,9 @@ func TestR14_ReplayFindsWhatDiffers(t *testing.T) {
 		{"time forged", forge(func(r *store.Row) {
 			r.Event = regexp.MustCompile(`"at_us":\d+`).ReplaceAll(r.Event, []byte(`"at_us":1`))
 		}), "time goes backwards"},
+		{"event of no operation", forge(func(r *store.Row) {
+			r.Event = regexp.MustCompile(`"op":"op_.`).ReplaceAll(r.Event, []byte(`"op":"op_x`))
+		}), "which has not returned"},
 		{"event not canonical", forge(func(r *store.Row) { r.Event = append([]byte(" "), r.Event...) }), "not in canonical form"},
 		{"one row forged", bent{rows: func(r []store.Row) []store.Row {
 			r[2].StateDigest = engine.Digest(nil)
