@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -72,6 +73,8 @@ func exitCode(err error) int {
 		{store.ErrExhausted, exitLimit},
 		{store.ErrHalted, exitLimit},
 		{store.ErrReadOnly, exitRefused},
+		{store.ErrFull, exitLimit},
+		{syscall.ENOSPC, exitLimit},
 		{store.ErrBelowSpent, exitUsage},
 		{store.ErrNotFound, exitUsage},
 		{fs.ErrNotExist, exitUsage},
@@ -98,6 +101,10 @@ func report(stderr io.Writer, err error) int {
 		text = "internal fault: " + text
 	case exitInterrupted:
 		text = "interrupted: " + text
+	case exitLimit:
+		if errors.Is(err, store.ErrFull) || errors.Is(err, syscall.ENOSPC) {
+			text += "; what was stored is safe: make room, then run the same command again"
+		}
 	}
 	// A stderr that cannot be written to leaves the exit code as the message.
 	_, _ = io.WriteString(stderr, "qualify: "+clip(oneLine(text))+"\n")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +76,8 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("room: %w", store.ErrNotFound), exitUsage},
 		{fmt.Errorf("allot: %w", store.ErrExhausted), exitLimit},
 		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, exitUsage},
+		{fmt.Errorf("commit: %w", store.ErrFull), exitLimit},
+		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, exitLimit},
 		{fmt.Errorf("run: %w", context.Canceled), exitInterrupted},
 		{errors.New("anything else"), exitInternal},
 	} {

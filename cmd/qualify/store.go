@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -58,6 +59,10 @@ func (a *app) openStore(ctx context.Context, access storeAccess) (store.Store, e
 		return nil, usagef("%w; qualify run makes a store, or name another with --store", err)
 	case errors.Is(err, store.ErrCorrupt):
 		return nil, usagef("%w; name another with --store", err)
+	case errors.Is(err, store.ErrReadOnly):
+		return nil, fmt.Errorf("%w; copy the store with all its files to a folder that can be written to, or name another with --store", err)
+	case errors.As(err, new(*fs.PathError)):
+		return nil, usagef("%w; name another with --store", err) // a name too long, a folder that is a file or may not be written to
 	}
 	return nil, err
 }

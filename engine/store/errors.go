@@ -20,4 +20,5 @@ var (
 	ErrInvalid           = errors.New("invalid write") // a bug of the caller: no state of the store would admit it
 	ErrReadOnly          = errors.New("store is read-only")
 	ErrCorrupt           = errors.New("store is damaged") // or no store at all
+	ErrFull              = errors.New("the disk is full") // nothing of the write is stored; it can be made again
 )

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -51,6 +52,8 @@ func sentinelOf(code int) error {
 		return store.ErrCorrupt
 	case lib.SQLITE_READONLY:
 		return store.ErrReadOnly
+	case lib.SQLITE_FULL:
+		return store.ErrFull
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
 		return store.ErrInvalid
 	}
@@ -60,6 +63,19 @@ func sentinelOf(code int) error {
 func isFault(err error) bool {
 	var f *fault
 	return errors.As(err, &f)
+}
+
+// isShut reports that SQLite may not write what it needs beside the file, not
+// even to read it.
+func isShut(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code()&0xff == lib.SQLITE_READONLY || e.Code()&0xff == lib.SQLITE_CANTOPEN)
+}
+
+// isNoTransaction reports that there was nothing to roll back.
+func isNoTransaction(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && e.Code() == lib.SQLITE_ERROR && strings.Contains(e.Error(), "no transaction is active")
 }
 
 // isBusy reports that another process held the file for the whole timeout.

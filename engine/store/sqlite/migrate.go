@@ -128,7 +128,10 @@ func migrate(ctx context.Context, c *sql.Conn, path string, steps []migration) (
 	}
 	if err := applySteps(ctx, c, steps); err != nil {
 		_, rollback := c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		return backup, errors.Join(err, driverError("roll migration back", rollback))
+		if rollback = driverError("roll migration back", rollback); isNoTransaction(rollback) {
+			rollback = nil
+		}
+		return backup, errors.Join(err, rollback)
 	}
 	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
 		return backup, driverError("commit migration", err)

@@ -71,6 +71,8 @@ type Store struct {
 	schema int
 	backup string // copy made by the migration of this opening
 
+	immutable bool // read without log and locks: nothing can be written beside the file
+
 	reads *sql.DB
 	cache statements // of reads
 	rooms sync.Map   // id → roomInfo; what never changes about a room
@@ -120,14 +122,32 @@ func open(ctx context.Context, path string, opts Options, steps []migration) (*S
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
 	}
-	s := &Store{
-		path: abs, opts: opts, schema: len(steps),
-		queue: make(chan *request, 4*opts.Batch), done: make(chan struct{}),
+	s := newStore(abs, opts, len(steps))
+	err = s.connect(ctx, fresh, steps)
+	if opts.ReadOnly && isShut(err) && noLog(abs) {
+		// A closed store in a folder that cannot be written to, as on an
+		// archive: there is no log to read and nobody to lock out.
+		s = newStore(abs, opts, len(steps))
+		s.immutable = true
+		err = s.connect(ctx, fresh, steps)
 	}
-	if err := s.connect(ctx, fresh, steps); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+func newStore(path string, opts Options, schema int) *Store {
+	return &Store{
+		path: path, opts: opts, schema: schema,
+		queue: make(chan *request, 4*opts.Batch), done: make(chan struct{}),
+	}
+}
+
+// noLog reports that no write-ahead log with content lies beside the file.
+func noLog(path string) bool {
+	info, err := os.Stat(path + "-wal")
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
 // prepareFile sees to it that there is a regular file or may be one.
@@ -146,7 +166,13 @@ func prepareFile(path string, opts Options) (fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, fmt.Errorf("make the folder: %w", err)
 	}
-	return true, nil
+	// Made here, so that a folder that refuses it is named with its reason;
+	// SQLite takes an empty file for a new one.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return false, fmt.Errorf("make the file: %w", err)
+	}
+	return true, f.Close()
 }
 
 func (s *Store) dsn(readOnly bool) string {
@@ -163,6 +189,9 @@ func (s *Store) dsn(readOnly bool) string {
 	}
 	if s.opts.ReadOnly {
 		q.Set("mode", "ro")
+	}
+	if s.immutable {
+		q.Set("immutable", "1")
 	}
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: q.Encode()}).String()
 }

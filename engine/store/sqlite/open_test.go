@@ -282,3 +282,59 @@ func TestDurabilityFollowsMoney(t *testing.T) {
 		}
 	}
 }
+
+// A store on an archive can be read: nothing can be written beside it, and
+// there is no log whose content would be missed.
+func TestReadOnlyWithoutAnythingBesideTheFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "q.db")
+	s := mustOpen(t, path, Options{Create: true, Migrate: true})
+	if _, err := s.EnsureCeiling(t.Context(), "own", store.FundsSimulated, 7); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	if err := os.Mkdir(path+"-shm", 0o700); err != nil { // where SQLite would make its file
+		t.Fatal(err)
+	}
+	r := mustOpen(t, path, Options{ReadOnly: true})
+	all, err := r.Ceilings(t.Context())
+	if err != nil || len(all) != 1 || all[0].Limit != 7 {
+		t.Errorf("ceilings %+v, %v", all, err)
+	}
+	if err := os.WriteFile(path+"-wal", []byte("a log whose content cannot be read"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), path, Options{ReadOnly: true}); err == nil {
+		t.Error("opened past a log with content")
+		closeStore(t, s)
+	}
+}
+
+// A full disk is named as such, undoes its batch, and ends when there is room.
+func TestFullDiskIsNamedAndPasses(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, filepath.Join(t.TempDir(), "q.db"), Options{Create: true, Migrate: true})
+	pages := func(n string) {
+		t.Helper()
+		err := s.write(t.Context(), "bound the file", false, func(ctx context.Context, w *writer) error {
+			return w.exec(ctx, "PRAGMA max_page_count = "+n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	camp := store.Campaign{ID: "c", Name: "c", Status: "running"}
+	if err := s.PutCampaign(t.Context(), camp); err != nil {
+		t.Fatal(err)
+	}
+	pages("1") // no page more than there are
+	content := bytes.Repeat([]byte("x"), 1<<20)
+	err := s.PutTrace(t.Context(), "c", "k", "d", content)
+	if !errors.Is(err, store.ErrFull) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "ROLLBACK") {
+		t.Errorf("got %v, want one line of %v", err, store.ErrFull)
+	}
+	pages("1000000")
+	if err := s.PutTrace(t.Context(), "c", "k", "d", content); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}

@@ -195,14 +195,14 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 			results[i] = r.run(ctx, w)
 		}
 		if isFault(results[i]) {
-			return nil, errors.Join(results[i], w.exec(ctx, "ROLLBACK"))
+			return nil, errors.Join(results[i], w.rollback(ctx))
 		}
 		if results[i] == nil {
 			passed++
 		}
 	}
 	if err := w.exec(ctx, "COMMIT"); err != nil {
-		return nil, errors.Join(err, w.exec(ctx, "ROLLBACK"))
+		return nil, errors.Join(err, w.rollback(ctx))
 	}
 	w.store.commits.Add(1)
 	if durable {
@@ -236,6 +236,15 @@ func (w *writer) judge(ctx context.Context, r *request) error {
 	return nil
 }
 
+// rollback ends the transaction. SQLite has ended it by itself after some
+// faults, a full disk for one.
+func (w *writer) rollback(ctx context.Context) error {
+	if err := w.exec(ctx, "ROLLBACK"); err != nil && !isNoTransaction(err) {
+		return err
+	}
+	return nil
+}
+
 func (w *writer) begin(ctx context.Context, durable bool) error {
 	mode, text := 0, "PRAGMA synchronous = NORMAL"
 	if durable {
@@ -252,7 +261,7 @@ func (w *writer) begin(ctx context.Context, durable bool) error {
 	}
 	var v int64
 	if _, err := w.row(ctx, "PRAGMA data_version", nil, &v); err != nil {
-		return errors.Join(err, w.exec(ctx, "ROLLBACK"))
+		return errors.Join(err, w.rollback(ctx))
 	}
 	if v != w.version {
 		if w.version != 0 {
