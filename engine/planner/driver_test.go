@@ -184,6 +184,9 @@ func (d *driver) check(c engine.Command) {
 		d.open = append(d.open, call)
 		d.calls = append(d.calls, call)
 	}
+	if c.Note != nil {
+		knownCodes(d.t, c.Note)
+	}
 	if c.Say != nil {
 		if d.said[c.Say.ID] {
 			d.t.Fatalf("message id %s twice (R57)", c.Say.ID)
