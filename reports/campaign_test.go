@@ -219,3 +219,29 @@ func TestReports_WriteErrorsOfMarkdownAndComparison(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestRunMarkdown_LongListsSayWhatTheyLeaveOut: no entry disappears in silence.
+func TestRunMarkdown_LongListsSayWhatTheyLeaveOut(t *testing.T) {
+	t.Parallel()
+	d := smallCampaign(t)
+	d.DroppedTriples = nil
+	var links []string
+	for i := range mostLinks + 3 {
+		d.DroppedTriples = append(d.DroppedTriples, fmt.Sprintf("desk-01/%d", i))
+		links = append(links, fmt.Sprintf("desk-01/legacy/%d:2", i))
+	}
+	d.Arms[0].Links = map[string][]string{evaluator.LinkRepeatedWork: links[:mostLinks+2]}
+	d.Arms[1].Links = map[string][]string{evaluator.LinkRepeatedWork: links[:mostLinks]}
+	var b bytes.Buffer
+	if err := RunMarkdown(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"(43): desk-01/0", "desk-01/39, and 3 more, listed in the JSON report", "39.jsonl#L2), and 2 more, listed in the JSON report"} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("not once in the report: %s", want)
+		}
+	}
+	if strings.Contains(b.String(), "and 0 more") {
+		t.Error("a whole list says that it is cut")
+	}
+}

@@ -207,7 +207,7 @@ func familyRows(arms []evaluator.ArmSummary) []row {
 	return rows
 }
 
-// mostLinks bounds how many trace lines one finding of an arm lists; the JSON
+// mostLinks bounds how many trace lines or triples one list names; the JSON
 // document has all.
 const mostLinks = 40
 
@@ -231,11 +231,7 @@ func (m *markdown) findings() {
 			for _, l := range links[:min(len(links), mostLinks)] {
 				shown = append(shown, traceLink(l))
 			}
-			more := ""
-			if n := len(links) - len(shown); n > 0 {
-				more = fmt.Sprintf(", and %d more, listed in the JSON report", n)
-			}
-			m.line("- %s (%d in %s): %s%s", findingName(kind), len(links), plural(a.Cost.N, "trial", "trials"), strings.Join(shown, ", "), more)
+			m.line("- %s (%d in %s): %s%s", findingName(kind), len(links), plural(a.Cost.N, "trial", "trials"), strings.Join(shown, ", "), andMore(len(links)-len(shown)))
 		}
 		if len(a.Links) > 0 {
 			m.line("\n</details>\n")
@@ -386,12 +382,21 @@ func (m *markdown) table(corner string, columns []string, rows []row) {
 	}
 }
 
+// mdList lists ids, at most mostLinks of them.
 func mdList(ids []string) string {
 	out := make([]string, 0, len(ids))
-	for _, id := range ids {
+	for _, id := range ids[:min(len(ids), mostLinks)] {
 		out = append(out, md(id))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, ", ") + andMore(len(ids)-len(out))
+}
+
+// andMore says how many entries of a list only the JSON document has.
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more, listed in the JSON report", n)
 }
 
 func ints(ns ...int) []string {
