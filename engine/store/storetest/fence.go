@@ -27,7 +27,10 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 	r := newRoom(t, s, "r", 1000)
 	a, b, c := r.dispatch("a", 100), r.dispatch("b", 100), Op("r", "c", 100)
 	wants(t, "unknown", nil, s.PutReceipt(ctx, "r", Receipt(b, store.OutcomeUnknown, 0), nil))
-	r.commit("c", func(k *store.Commit) { k.Ops = []store.Op{c}; k.Outbox = []store.OutboxEntry{{ID: "m", Body: []byte("{}")}} })
+	r.commit("c", func(k *store.Commit) {
+		k.Ops = []store.Op{c}
+		k.Outbox = []store.OutboxEntry{{ID: "m", Body: []byte("{}")}}
+	})
 	other := newRoom(t, s, "closing", 10)
 	ceiling(t, s, 1000)
 	must[store.Allotment](t, "allot")(s.Allot(ctx, allotment("held", 10)))
