@@ -337,3 +337,31 @@ func TestSelectiveFoldsAnyHistory(t *testing.T) {
 		modetest.Random(rt, selective.Mode{}, spec(), func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
 	})
 }
+
+// A message that nobody takes ends nothing while somebody is at work.
+func TestSelectiveUnassignedEndsOnlyWhenNobodyIsAtWork(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	d.Owner(engine.MsgRequest, "m1", "@keeper please")
+	d.Eligible = []string{"auditor"}
+	lines(t, d.Owner(engine.MsgRequest, "m2", "and this"),
+		`note route {"basis":"unassigned","message":"m2","participants":[],"reason":"no_eligible_participant"}`,
+		"say router>ana blocked: Nobody took this message: no_eligible_participant.")
+	lines(t, d.Turn("keeper", engine.StatusDone, "ready"), "say keeper>ana done: ready", "claim keeper: ready")
+}
+
+// A hand-over serves the request that its chain of messages began with, also
+// when the owner has asked for more meanwhile.
+func TestSelectiveHandOverKeepsItsScope(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	d.Owner(engine.MsgRequest, "m1", "@keeper please")
+	d.Owner(engine.MsgRequest, "m2", "@auditor check something else")
+	d.Turn("keeper", engine.StatusAnswer, "@writer tell ana")
+	if c := d.Call("writer"); c.Task != "m1" {
+		t.Fatalf("the hand-over serves %s", c.Task)
+	}
+	if c := d.Call("auditor"); c.Task != "m2" {
+		t.Fatalf("the second request is served as %s", c.Task)
+	}
+}
