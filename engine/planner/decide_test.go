@@ -292,3 +292,34 @@ func TestR51_AKeptReportIsBoundAnew(t *testing.T) {
 		t.Fatal(d.lines())
 	}
 }
+
+// The owner is read before participants, whoever spoke first, and they before
+// internal needs (R65); an objective without a title is called by the goal.
+func TestR65_TheOwnerIsReadFirst(t *testing.T) {
+	t.Parallel()
+	d := start(t, testSpec())
+	d.owner(engine.MsgRequest, "go")
+	d.message("keeper", engine.MsgRequest, "I am free")
+	d.owner(engine.MsgRequest, "and quickly")
+	first := d.call("coordinator").Key.Cause
+	d.reply("coordinator", "no JSON")
+	if d.call("coordinator").Key.Cause != first {
+		t.Fatal("the owner's oldest event is repaired first")
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideObjective, Plan: []engine.PlanStep{fixStep(), reportStep("fix")}})
+	if !strings.Contains(d.note(NotePlan), `"title":"Make the books agree"`) {
+		t.Fatal(d.note(NotePlan))
+	}
+	// Both messages came before the accepted interpretation was asked for.
+	if len(d.m.st.Inbox) != 0 {
+		t.Fatal(d.m.st.Inbox)
+	}
+	d.owner(engine.MsgRequest, "how far?")
+	d.message("keeper", engine.MsgRequest, "nearly")
+	d.owner(engine.MsgRequest, "really?")
+	asked := d.n
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideExplain, Text: "half"})
+	if got := d.call("coordinator").Key.Cause; got != "ev-"+itoa(asked) {
+		t.Fatalf("%s is read next; want the owner's, ev-%d", got, asked)
+	}
+}
