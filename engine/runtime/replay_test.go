@@ -128,6 +128,9 @@ func TestR14_ReplayFindsWhatDiffers(t *testing.T) {
 		{"time forged", forge(func(r *store.Row) {
 			r.Event = regexp.MustCompile(`"at_us":\d+`).ReplaceAll(r.Event, []byte(`"at_us":1`))
 		}), "time goes backwards"},
+		{"length of a text", forge(func(r *store.Row) {
+			r.Event = regexp.MustCompile(`"len":\d+`).ReplaceAll(r.Event, []byte(`"len":1`))
+		}), "its reference says"},
 		{"event of no operation", forge(func(r *store.Row) {
 			r.Event = regexp.MustCompile(`"op":"op_.`).ReplaceAll(r.Event, []byte(`"op":"op_x`))
 		}), "which has not returned"},

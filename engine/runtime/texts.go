@@ -61,7 +61,7 @@ func (x *texts) load(t *engine.Text) error {
 		return fmt.Errorf("text %s of %d bytes: %w", t.Blob.Digest, t.Blob.Len, ErrWithheld)
 	}
 	if len(s) != t.Blob.Len {
-		return fmt.Errorf("text %s has %d bytes, its reference says %d", t.Blob.Digest, len(s), t.Blob.Len)
+		return engine.Errorf(engine.CodeConflict, "text %s has %d bytes, its reference says %d", t.Blob.Digest, len(s), t.Blob.Len)
 	}
 	t.S = s
 	return nil
