@@ -323,3 +323,22 @@ func TestR65_TheOwnerIsReadFirst(t *testing.T) {
 		t.Fatalf("%s is read next; want the owner's, ev-%d", got, asked)
 	}
 }
+
+// A correction changes what is asked for, so that words found unmet before may
+// be what is wanted now: the same output is judged anew (R54).
+func TestR54_ACorrectionForgetsWhatWasFoundUnmet(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	d.verdict("auditor", "met", "unmet")
+	d.owner(engine.MsgCorrection, "a shorter note is enough")
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop}) // stale: it was asked before
+	d.plan(revise(d.keep("fix"), reportStep("fix")))
+	d.finish("writer", engine.StatusDone, "i-17 was fixed") // byte for byte
+	if req := d.judged("auditor"); req.Report.Version != 2 || req.ObjectiveRevision != 1 {
+		t.Fatalf("%+v", req)
+	}
+	d.verdict("auditor", "met", "met")
+	if d.status() != StatusCompleted {
+		t.Fatal(d.lines())
+	}
+}
