@@ -125,8 +125,7 @@ func jsonOf(t *testing.T, args ...string) map[string]any {
 }
 
 // TestRunJSON_KeysAndTypes: a real run's document has every key that scripts
-// depend on,
-// the roles add up to the cost and the denominators to what was planned.
+// depend on, the roles add up to the cost and the denominators to what was planned.
 func TestRunJSON_KeysAndTypes(t *testing.T) {
 	t.Parallel()
 	doc := jsonOf(t, "run", "builtin:demo", "--case", "ledger-*,errand-*", "--trials", "1", "--store", "sqlite:"+filepath.Join(t.TempDir(), "q.db"))

@@ -165,6 +165,59 @@ func TestReader_RefusesAndNamesTheLine(t *testing.T) {
 	}
 }
 
+// TestReader_RefusesSoundLinesOutOfTheChain: a line that was changed and
+// digested anew is found by its neighbour, and a line after the end is refused
+// even when it is chained to it.
+func TestReader_RefusesSoundLinesOutOfTheChain(t *testing.T) {
+	t.Parallel()
+	b, _ := small(t)
+	lines := strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
+	lines[len(lines)-1] += "\n"
+	encode := func(e Event) string {
+		d, err := recordDigest(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Digest = d
+		line, err := engine.Canonical(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(line) + "\n"
+	}
+	tr, err := Read(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := tr.Events[0]
+	changed.AtUS, changed.Digest = 6, ""
+	after := Event{Rec: RecEvent, N: len(lines), Kind: "claim", Body: json.RawMessage(`{}`), Prev: tr.Digest()}
+	for name, tc := range map[string]struct {
+		lines []string
+		line  int
+		is    error
+	}{
+		"digested anew":       {[]string{lines[0], lines[1], encode(changed), lines[3], lines[4], lines[5]}, 4, ErrChain},
+		"chained to the end":  {append(append([]string(nil), lines...), encode(after)), 7, ErrOrder},
+		"the trace as it was": {lines, 0, nil},
+		"the event as it was": {[]string{lines[0], lines[1], encode(withoutDigest(tr.Events[0])), lines[3], lines[4], lines[5]}, 0, nil},
+	} {
+		_, err := Read(strings.NewReader(strings.Join(tc.lines, "")))
+		var le *LineError
+		if tc.is == nil && err == nil {
+			continue
+		}
+		if !errors.As(err, &le) || le.Line != tc.line || !errors.Is(err, tc.is) {
+			t.Errorf("%s: got %v, want line %d, %v", name, err, tc.line, tc.is)
+		}
+	}
+}
+
+func withoutDigest(e Event) Event {
+	e.Digest = ""
+	return e
+}
+
 func TestWriter_RefusesWrongOrder(t *testing.T) {
 	t.Parallel()
 	w := NewWriter(io.Discard)
