@@ -1,6 +1,7 @@
 package campaigns
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -94,13 +95,28 @@ const (
 	RoleAblation = "ablation" // shown apart: outside triple, verdict and the others' budget
 )
 
+// ErrUnpriced refuses a campaign whose model has no price: its calls could not
+// be charged.
+var ErrUnpriced = errors.New("model without a price")
+
+// unpriced are the faults of a file that has no other but the missing price.
+type unpriced struct{ corpus.Errors }
+
+// Is implements errors.Is for ErrUnpriced.
+func (unpriced) Is(target error) bool { return target == ErrUnpriced }
+
 // ParseFile reads and checks a campaign file; path is used in errors only. The
-// error is a corpus.Errors with every fault found and its place.
+// error is a corpus.Errors with every fault found and its place; it is also
+// ErrUnpriced when the only fault is that the model has no price.
 func ParseFile(path string, data []byte) (*File, error) {
 	var f File
 	src := corpus.DecodeYAML(path, data, &f)
+	c := &fileChecker{src: src}
 	if len(src.Errors) == 0 {
-		f.check(&fileChecker{src})
+		f.check(c)
+	}
+	if c.unpriced && len(src.Errors) == 1 {
+		return nil, unpriced{src.Errors}
 	}
 	if err := src.Errors.Err(); err != nil {
 		return nil, err
@@ -112,7 +128,10 @@ var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // fileChecker gathers the faults of a file with their lines. Places are
 // written as dotted paths: "arms.1.mode".
-type fileChecker struct{ src *corpus.Source }
+type fileChecker struct {
+	src      *corpus.Source
+	unpriced bool // the model has no price
+}
 
 func (c *fileChecker) fail(where, format string, args ...any) {
 	c.src.Addf(c.line(where), "%s: %s", where, fmt.Sprintf(format, args...))
@@ -207,6 +226,7 @@ func (f *File) checkModel(c *fileChecker) {
 		c.fail("model.params.max_output_tokens", "is %q; use a whole number from 1 to 1000000", n)
 	}
 	if _, ok := f.Prices[f.Model.Name]; !ok {
+		c.unpriced = true
 		c.fail("prices", "has no entry for model %q; a call without price is refused", f.Model.Name)
 	}
 	if _, err := model.ParsePrices(f.Prices); err != nil {

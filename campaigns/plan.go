@@ -58,6 +58,7 @@ type Plan struct {
 	cases        []*corpus.Case
 	modes        map[string]modes.Mode
 	registration []byte // the record; nil in a reopened plan
+	code         string // version of the code; "" in a reopened plan
 }
 
 // PlanCase pins one case.
@@ -285,6 +286,7 @@ func (p *Plan) identify(codeVersion string) error {
 	}
 	p.Canonical = b
 	p.PlanDigest = "sha256:" + engine.Digest(b)
+	p.code = codeVersion
 	p.ID = engine.StableID("c_", p.PlanDigest, codeVersion)[:14]
 	return nil
 }

@@ -66,6 +66,7 @@ func (p *Plan) register() error {
 type sealed struct {
 	Campaign string          `json:"campaign"`
 	Digest   string          `json:"digest"`
+	Code     string          `json:"code"` // version of the code that registered it
 	Record   json.RawMessage `json:"record"`
 }
 
@@ -90,7 +91,7 @@ func (r *Runner) seal(ctx context.Context) error {
 			return nil // a crash came between
 		}
 	}
-	body, err := engine.Canonical(sealed{p.ID, p.Registration, p.registration})
+	body, err := engine.Canonical(sealed{p.ID, p.Registration, p.code, p.registration})
 	if err != nil {
 		return fmt.Errorf("registration: %w", err)
 	}
@@ -98,4 +99,16 @@ func (r *Runner) seal(ctx context.Context) error {
 		return fmt.Errorf("registration of campaign %s: %w", p.ID, err)
 	}
 	return nil
+}
+
+// CodeOf is the version of the code that a campaign was registered with, as the
+// seal log has it; "" when it has none.
+func CodeOf(log []store.SealRow, id string) string {
+	for i := range log {
+		var have sealed
+		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == id {
+			return have.Code
+		}
+	}
+	return ""
 }

@@ -30,6 +30,10 @@ type Runner struct {
 	// OnTrial is called once for every trial with a terminal record, stored
 	// ones first, never concurrently.
 	OnTrial func(Done) error
+	// Document makes the run document once the run has finished or stopped, while
+	// this process still owns the campaign; it is stored with the campaign. Nil
+	// stores none.
+	Document func(context.Context, *Outcome) ([]byte, error)
 	// Progress is told the counts after each closed trial, never concurrently.
 	Progress func(Progress)
 }
@@ -69,9 +73,9 @@ type Outcome struct {
 // Run runs or resumes the campaign until every planned trial has a terminal
 // record. Errors: *LimitError, with the outcome of what has run beside it;
 // *OwnedError when another process runs it, and store.ErrLeaseLost when one has
-// taken it over (nothing is written after that); ctx's error when interrupted
-// (state saved); store.ErrExists when another plan is stored under this id; and
-// faults.
+// taken it over (nothing is written after that); ErrCancelled; ctx's error when
+// interrupted (state saved); store.ErrExists when another plan is stored under
+// this id; and faults.
 func (r *Runner) Run(ctx context.Context) (out *Outcome, err error) {
 	if r.Owner.Token == "" {
 		return r.run(ctx)
@@ -86,6 +90,15 @@ func (r *Runner) Run(ctx context.Context) (out *Outcome, err error) {
 
 func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	p := r.Plan
+	have, err := r.Store.Campaign(ctx, p.ID)
+	switch {
+	case err == nil && have.Status == StatusCancelled:
+		return nil, fmt.Errorf("campaign %s: %w", p.ID, ErrCancelled)
+	case err == nil && have.Status == StatusStopped: // it goes on
+		if err := r.Store.SetCampaignStatus(ctx, p.ID, StatusRunning, nil); err != nil {
+			return nil, fmt.Errorf("campaign %s: %w", p.ID, err)
+		}
+	}
 	if err := r.seal(ctx); err != nil {
 		return nil, err
 	}
@@ -100,7 +113,7 @@ func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	if err := run.load(ctx); err != nil {
 		return nil, err
 	}
-	err := run.schedule(ctx)
+	err = run.schedule(ctx)
 	var limit *LimitError
 	switch {
 	case errors.As(err, &limit):
@@ -423,5 +436,20 @@ func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
 			}
 		}
 	}
-	return out, nil
+	return out, r.keepDocument(ctx, status, out)
+}
+
+// keepDocument stores the run document with the campaign.
+func (r *running) keepDocument(ctx context.Context, status string, out *Outcome) error {
+	if r.Document == nil {
+		return nil
+	}
+	doc, err := r.Document(ctx, out)
+	if err != nil {
+		return err
+	}
+	if err := r.Store.SetCampaignStatus(ctx, r.Plan.ID, status, doc); err != nil {
+		return fmt.Errorf("campaign %s: %w", r.Plan.ID, err)
+	}
+	return nil
 }

@@ -59,9 +59,13 @@ func (a *app) root() *cobra.Command {
 		a.runCmd(),
 		a.budgetCmd(),
 		a.compareCmd(),
+		a.campaignCmd(),
 		a.corpusCmd(),
 		a.reportCmd(),
+		a.doctorCmd(),
+		a.initCmd(),
 		a.scoreCmd(),
+		a.storeCmd(),
 		a.traceCmd(),
 		a.versionCmd(),
 	)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/reports"
 )
 
@@ -93,10 +95,40 @@ func readCampaign(name string) (f *campaigns.File, base string, err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, "", usagef("%w", err)
 	}
-	if f, err = campaigns.ParseFile(name, data); err != nil {
+	f, err = campaigns.ParseFile(name, data)
+	switch {
+	case errors.Is(err, campaigns.ErrUnpriced):
+		return nil, "", failf(exitRefused, "%w", err)
+	case err != nil:
 		return nil, "", usagef("%w", err)
 	}
 	return f, filepath.Dir(name), nil
+}
+
+// resolvePlan reads a campaign and its corpus and fixes the plan of this build.
+func resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases, error) {
+	file, base, err := readCampaign(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	cs, err := loadCases(file.Corpus, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	build, err := readBuild()
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
+		Path: name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(), Override: over,
+	})
+	switch {
+	case errors.Is(err, campaigns.ErrHoldout):
+		return nil, nil, failf(exitRefused, "%s: %w", name, err)
+	case err != nil:
+		return nil, nil, usagef("%w", err)
+	}
+	return plan, cs, nil
 }
 
 func (a *app) run(ctx context.Context, name string, f runFlags) error {
@@ -111,27 +143,9 @@ func (a *app) run(ctx context.Context, name string, f runFlags) error {
 		}
 		maxMicros = v
 	}
-	file, base, err := readCampaign(name)
+	plan, cs, err := resolvePlan(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials})
 	if err != nil {
 		return err
-	}
-	cs, err := loadCases(file.Corpus, base)
-	if err != nil {
-		return err
-	}
-	build, err := readBuild()
-	if err != nil {
-		return err
-	}
-	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
-		Path: name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(),
-		Override: campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials},
-	})
-	switch {
-	case errors.Is(err, campaigns.ErrHoldout):
-		return failf(exitRefused, "%s: %w", name, err)
-	case err != nil:
-		return usagef("%w", err)
 	}
 	if f.offline && plan.Evidence == string(model.Measured) {
 		return failf(exitRefused, "--offline: provider %s needs a network", plan.Provider)
@@ -165,6 +179,9 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := a.noteOlder(ctx, st, plan); err != nil {
+		return err
+	}
 
 	scorer := newScorer(plan, cs)
 	gauge := new(runtime.Gauge)
@@ -183,7 +200,19 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash, Owner: owner,
 		OnTrial: scorer.add, Progress: show.update,
 	}
-	out, stopped := runner.Run(ctx)
+	var doc *evaluator.RunDocument
+	runner.Document = func(ctx context.Context, out *campaigns.Outcome) ([]byte, error) {
+		stats, err := st.Stats(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		if doc, err = scorer.storedDocument(ctx, st, gauge.Read(), stats); err != nil {
+			return nil, err
+		}
+		doc.Allotments.Waits, doc.Allotments.LongestWaitMS = out.Waits.Count, out.Waits.Longest.Milliseconds()
+		return json.Marshal(doc)
+	}
+	_, stopped := runner.Run(ctx)
 	show.close()
 	var limit *campaigns.LimitError
 	var owned *campaigns.OwnedError
@@ -196,6 +225,8 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	case errors.As(stopped, &owned):
 		return failf(exitRefused, "campaign %s is run by %s; its lease runs until %s unless it is renewed",
 			plan.ID, shownOwner(owned.Owner), owned.Until.Format(time.RFC3339))
+	case errors.Is(stopped, campaigns.ErrCancelled):
+		return failf(exitRefused, "campaign %s was cancelled and stays so; to run it again give it another name in its file", plan.ID)
 	case errors.Is(stopped, store.ErrLeaseLost):
 		return failf(exitRefused, "%s; what ran until then is saved", lostTo(ctx, st, plan.ID))
 	case ctx.Err() != nil:
@@ -203,15 +234,6 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	case stopped != nil:
 		return fmt.Errorf("campaign %s: %w", plan.ID, stopped)
 	}
-	stats, err := st.Stats(ctx)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	doc, err := scorer.storedDocument(ctx, st, gauge.Read(), stats)
-	if err != nil {
-		return err
-	}
-	doc.Allotments.Waits, doc.Allotments.LongestWaitMS = out.Waits.Count, out.Waits.Longest.Milliseconds()
 	if f.json {
 		err = a.printJSON(doc)
 	} else {

@@ -1,0 +1,56 @@
+package campaigns
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Closest finds, among stored campaigns, the one whose plan differs from p in
+// the fewest top-level keys, the newest of equals, and names these keys in
+// order. No key differs when only the code is another. ok is false when there
+// is none but p itself.
+func (p *Plan) Closest(stored []store.Campaign) (closest store.Campaign, differs []string, ok bool, err error) {
+	for i := range stored {
+		c := stored[i]
+		if c.ID == p.ID {
+			continue
+		}
+		d, err := differingKeys(c.Plan, p.Canonical)
+		if err != nil {
+			return closest, nil, false, fmt.Errorf("plan of campaign %s: %w", c.ID, err)
+		}
+		if !ok || len(d) < len(differs) || len(d) == len(differs) && c.CreatedSeq > closest.CreatedSeq {
+			closest, differs, ok = c, d, true
+		}
+	}
+	return closest, differs, ok, nil
+}
+
+// differingKeys are the top-level keys in which two canonical JSON objects
+// differ, those that only one of them has included.
+func differingKeys(a, b []byte) ([]string, error) {
+	var x, y map[string]json.RawMessage
+	if err := json.Unmarshal(a, &x); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &y); err != nil {
+		return nil, err
+	}
+	var out []string
+	for k, v := range x {
+		if w, ok := y[k]; !ok || !bytes.Equal(v, w) {
+			out = append(out, k)
+		}
+	}
+	for k := range y {
+		if _, ok := x[k]; !ok {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
