@@ -85,6 +85,7 @@ func storeWithTrial(t *testing.T) store.Store {
 		Campaign: "c_1", Key: "ledger-01/planner/0", Arm: "planner", Case: "ledger-01", Room: "room",
 		Status: store.TrialClosed, Termination: "completed", TraceDigest: info.Digest,
 	}))
+	must(s.CloseRoom(ctx, "room", "completed", 9_640_000))
 	return s
 }
 
@@ -143,13 +144,17 @@ func TestTraceExportWritesWholeFiles(t *testing.T) {
 // with tail behind it. The rows of these tests have no machine to rebuild
 // them; TestRunIsVerifiable does it with real ones.
 func storedAgain(err error, tail string) rebuilder {
-	return func(s store.Store, _ store.Campaign, _ string) (func(context.Context, store.Trial) ([]byte, error), error) {
-		return func(ctx context.Context, t store.Trial) ([]byte, error) {
-			if err != nil {
-				return nil, err
-			}
-			_, content, err := s.Trace(ctx, t.Campaign, t.Key)
-			return append(content, tail...), err
+	return func(s store.Store, _ store.Campaign, _ string) (*rebuilding, error) {
+		return &rebuilding{
+			planned: []string{"ledger-01/planner/0"},
+			record:  func(store.Trial, trace.Info) error { return nil },
+			trace: func(ctx context.Context, t store.Trial) ([]byte, error) {
+				if err != nil {
+					return nil, err
+				}
+				_, content, err := s.Trace(ctx, t.Campaign, t.Key)
+				return append(content, tail...), err
+			},
 		}, nil
 	}
 }

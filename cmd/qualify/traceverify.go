@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
@@ -37,7 +41,7 @@ func (a *app) traceVerifyCmd() *cobra.Command {
 		Long: `Verify traces. Files: every line must be the canonical encoding of its record
 and every digest must match, so any changed bit is found. Without files, the
 campaign's traces in the store are verified in the same way, compared with
-their trial records, every revision of every room is rebuilt from its rows and
+their trial records and plan (a campaign that is done has every trial), every revision of every room is rebuilt from its rows and
 its state digest compared, and the trace is exported again from them and must
 be the same bytes. Where a content was withheld or erased, the chain is
 verified without it and the line says that the states were not rebuilt. Exit 1
@@ -104,15 +108,23 @@ func verifyFiles(paths []string) ([]verified, error) {
 // verifyStored verifies the traces of a campaign and the rows behind them.
 func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campaign, trials []store.Trial, corpusName string) ([]verified, error) {
 	rebuild, err := a.rebuild(s, camp, corpusName)
-	if err != nil {
+	switch {
+	case errors.Is(err, campaigns.ErrPlanChanged):
+		return []verified{{Name: camp.ID, Fault: err.Error()}}, nil
+	case err != nil:
 		return nil, err
 	}
 	out := []verified{}
+	missing := map[string]bool{}
+	for _, key := range rebuild.planned {
+		missing[key] = camp.Status == campaigns.StatusDone
+	}
 	for i := range trials {
 		t := &trials[i]
 		if !t.Terminal() || t.TraceDigest == "" {
 			continue // still to run, or never run: there is no trace
 		}
+		missing[t.Key] = false
 		v := verified{Name: t.Key, Key: t.Key, Digest: t.TraceDigest}
 		info, content, err := checkStoredTrace(ctx, s, camp, t)
 		if err == nil {
@@ -120,8 +132,14 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 			v.Rows, err = checkRows(ctx, s, t.Room, info.RoomDigest)
 		}
 		if err == nil {
+			err = rebuild.record(*t, info)
+		}
+		if err == nil {
+			err = checkRoom(ctx, s, t)
+		}
+		if err == nil {
 			var again []byte
-			switch again, err = rebuild(ctx, *t); {
+			switch again, err = rebuild.trace(ctx, *t); {
 			case errors.Is(err, runtime.ErrWithheld):
 				v.Withheld, err = err.Error(), nil
 			case err == nil && !bytes.Equal(again, content):
@@ -137,7 +155,73 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 		v.OK = err == nil
 		out = append(out, v)
 	}
+	for _, key := range rebuild.planned {
+		if missing[key] {
+			out = append(out, verified{Name: key, Key: key, Fault: "the campaign is done, and no closed trial is recorded"})
+		}
+	}
 	return out, nil
+}
+
+// checkRoom verifies what lies beside the chain of a closed room: that it is
+// closed, whose money it had, the snapshot, and every content that its rows
+// name and the store still holds.
+func checkRoom(ctx context.Context, s store.Store, t *store.Trial) error {
+	l, err := s.Load(ctx, t.Room)
+	if err != nil {
+		return fmt.Errorf("load room %s: %w", t.Room, err)
+	}
+	rows, err := s.Rows(ctx, t.Room, -1, 0)
+	if err != nil {
+		return fmt.Errorf("rows of room %s: %w", t.Room, err)
+	}
+	switch snap := l.Snapshot; {
+	case !l.Head.Closed:
+		return fmt.Errorf("room %s: the trial is closed, its room is not", t.Room)
+	case l.Head.Allotment != t.Allotment:
+		return fmt.Errorf("room %s: its money is from allotment %q, not %q", t.Room, l.Head.Allotment, t.Allotment)
+	case snap == nil:
+	case snap.Rev < 0 || snap.Rev >= int64(len(rows)) || rows[snap.Rev].Machine != snap.Machine || rows[snap.Rev].StateDigest != engine.Digest(snap.State):
+		return fmt.Errorf("room %s: the snapshot is not the state of its revision", t.Room)
+	}
+	named := map[string]bool{}
+	for i := range rows {
+		for _, text := range [][]byte{rows[i].Event, rows[i].Commands} {
+			var v any
+			if err := json.Unmarshal(text, &v); err != nil {
+				return fmt.Errorf("room %s revision %d: %w", t.Room, rows[i].Rev, err)
+			}
+			blobsIn(v, named)
+		}
+	}
+	held, err := s.Blobs(ctx, t.Room, slices.Sorted(maps.Keys(named)))
+	if err != nil {
+		return fmt.Errorf("contents of room %s: %w", t.Room, err)
+	}
+	for _, digest := range slices.Sorted(maps.Keys(held)) {
+		if engine.BlobDigest(l.Head.Salt, held[digest]) != digest {
+			return fmt.Errorf("room %s: content %s is not the one that was stored", t.Room, digest)
+		}
+	}
+	return nil
+}
+
+// blobsIn notes the digests of the sealed texts in a JSON value.
+func blobsIn(v any, named map[string]bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			blobsIn(e, named)
+		}
+	case map[string]any:
+		digest, _ := v["digest"].(string)
+		if _, sealed := v["media"]; sealed && digest != "" {
+			named[digest] = true
+		}
+		for _, e := range v {
+			blobsIn(e, named)
+		}
+	}
 }
 
 // checkRows walks the chain of a room's rows: revisions without a gap, every

@@ -60,6 +60,7 @@ type Info struct {
 	AtUS        int64  // trial time of the end
 	Digest      string // of the end record
 	RoomDigest  string // head of the room's chain
+	Money       Money  // of the room at its close
 }
 
 // Verify reads a whole trace without keeping it. Errors are *LineError and
@@ -91,7 +92,7 @@ func Verify(r io.Reader) (Info, error) {
 		case rec.End != nil:
 			info.ByRec[RecEnd]++
 			info.Termination, info.AtUS = rec.End.Termination, rec.End.AtUS
-			info.Digest, info.RoomDigest = rec.End.Digest, rec.End.RoomDigest
+			info.Digest, info.RoomDigest, info.Money = rec.End.Digest, rec.End.RoomDigest, rec.End.Money
 		}
 	}
 }
