@@ -310,3 +310,52 @@ func TestR47_OnlyEvidenceReconcilesATool(t *testing.T) {
 		})
 	}
 }
+
+// R12, R45: a refused dispatch is no call. A process that dies behind it
+// counts neither a call nor a use of the tool, so limits and faults fall where
+// they would have.
+func TestR12_R45_RefusalsSurviveCrashes(t *testing.T) {
+	t.Parallel()
+	s := scene{
+		script: map[string][]turn{"a": {"add a 1", "add a 1", "add a 1", "done"}, "b": {"add b 1", "done"}},
+		faults: map[string]string{"add/3": "error"},
+		limits: runtime.Limits{ModelCalls: 5, ToolCalls: 3},
+	}
+	// b loses its authority once both have been called: its tool is refused.
+	start := func() (runtime.Config, *model.MemoryJournal) {
+		j := &model.MemoryJournal{}
+		cfg := s.config(t, memory.New(memory.Options{}), j)
+		cfg.Authorized = func(agent string) bool { return agent != "b" || j.Total() < 2 }
+		return cfg, j
+	}
+	cfg, j := start()
+	var points []runtime.Point
+	cfg.Crash = &runtime.Crash{Hook: func(p runtime.Point) error { points = append(points, p); return nil }}
+	res, err := runtime.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := trailOf(t, cfg, j)
+	if res.ModelCalls != 5 || res.ToolCalls != 3 || len(want.Effects) != 2 {
+		t.Fatalf("the scene itself is wrong: %d model calls, %d tool calls, %d effects", res.ModelCalls, res.ToolCalls, len(want.Effects))
+	}
+	for i, p := range points {
+		cfg, j := start()
+		n := 0
+		cfg.Crash = &runtime.Crash{Hook: func(runtime.Point) error {
+			if n++; n == i+1 {
+				return errCrash
+			}
+			return nil
+		}}
+		if _, err := runtime.Run(t.Context(), cfg); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		if _, err := runtime.Run(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		if diff := differs(want, trailOf(t, cfg, j)); diff != "" {
+			t.Errorf("died at passage %d (%s):\n%s", i+1, p, diff)
+		}
+	}
+}
