@@ -342,3 +342,39 @@ func TestR54_ACorrectionForgetsWhatWasFoundUnmet(t *testing.T) {
 		t.Fatal(d.lines())
 	}
 }
+
+// Looking at something again makes no new output; neither does a call that had
+// no known effect (R53).
+func TestR53_ReadsAndFailedCallsAreNoNewOutput(t *testing.T) {
+	t.Parallel()
+	for name, try := range map[string]func(d *driver){
+		"read":    func(d *driver) { d.work("keeper", "list", "{}", "i-17") },
+		"unknown": func(d *driver) { d.lost("keeper", "fix", `{"id":"i-18"}`) },
+	} {
+		d := reviewing(t, testSpec())
+		d.verdict("auditor", "unmet", "met")
+		d.plan(revise(d.keep("fix"), with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("fix", "more")))
+		try(d)
+		d.finish("keeper", engine.StatusDone, "looked")
+		d.finish("writer", engine.StatusDone, "i-17 was fixed") // byte for byte
+		if d.count(engine.OpReview) != 1 || len(d.m.st.Objective.FailedReports) != 2 {
+			t.Errorf("%s: %v", name, d.lines())
+		}
+	}
+}
+
+// A review call without verdict is not made anew over an unread owner message:
+// its verdict could complete nothing (R55).
+func TestR55_NoReviewIsBoughtOverAnUnreadOwnerMessage(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	d.owner(engine.MsgRequest, "how far?")
+	d.end("auditor", engine.EvModelFailed)
+	if len(d.acts()) != 0 || d.count(engine.OpReview) != 1 {
+		t.Fatal(d.lines())
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideExplain, Text: "nearly"})
+	if diff := cmp.Diff([]string{"model auditor review/v1"}, d.acts()); diff != "" {
+		t.Fatal(diff)
+	}
+}

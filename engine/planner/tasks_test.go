@@ -311,14 +311,15 @@ func TestR57_MessageIDsAreDigestsOfTheirCause(t *testing.T) {
 func TestStateDoesNotGrowWithClosedTasks(t *testing.T) {
 	t.Parallel()
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
-	for i := range 80 {
+	for i := range maxShownMessages + 1 {
 		d.owner(engine.MsgCorrection, fmt.Sprintf("again %d", i))
 		d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Instruction = fmt.Sprintf("try %d", i) }), reportStep("fix")))
 		old := d.open[0]
 		d.outcome(old, engine.Event{Kind: engine.EvModelReply, Reply: &engine.ModelReply{Text: engine.Plain(`{"status":"done","text":"late"}`)}})
+		d.work("keeper", "list", "{}", "something") // evidence, which is kept when the next plan replaces the task
 	}
 	st := &d.m.st
-	if len(st.Tasks) != 1 || len(st.Works) != 2 || len(st.Orphans) != 0 || len(st.History) > maxHistory || len(st.Messages) != maxShownMessages || len(st.Inbox) != 0 {
+	if len(st.Tasks) != 1 || len(st.Works) != 2 || len(st.Orphans) != 0 || len(st.History) != maxHistory || len(st.Messages) != maxShownMessages || len(st.Inbox) != 0 {
 		t.Fatalf("tasks %d works %d orphans %d history %d messages %d inbox %d", len(st.Tasks), len(st.Works), len(st.Orphans), len(st.History), len(st.Messages), len(st.Inbox))
 	}
 }
@@ -335,5 +336,64 @@ func TestUnloadedTextsAreAnErrorNotAnotherAnswer(t *testing.T) {
 	ev := engine.Event{ID: "x", Kind: engine.EvModelReply, Key: &key, Reply: &engine.ModelReply{Text: engine.Plain("no")}}
 	if _, err := again.Handle(ev); err == nil || !strings.Contains(err.Error(), "not loaded") {
 		t.Fatalf("err = %v", err)
+	}
+}
+
+// Nothing new starts while an owner's message is unread: it may change the plan.
+func TestR65_NoTaskStartsOverAnUnreadOwnerMessage(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.owner(engine.MsgRequest, "how far?")
+	d.finish("keeper", engine.StatusDone, "fixed")
+	if len(d.acts()) != 0 || d.count(engine.OpSpecialist) != 1 {
+		t.Fatal(d.lines())
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideExplain, Text: "half"})
+	if diff := cmp.Diff([]string{"model writer turn/v1"}, d.acts()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// A document delivered without a word is the result that later tasks build on.
+func TestR33_AnArtifactIsAResult(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.reply("keeper", `{"status":"done","artifact":{"name":"list","text":"i-17 was 41"}}`)
+	if text := d.call("writer").Request.Messages[0].Text.S; !strings.Contains(text, "fix (by keeper):\ni-17 was 41") {
+		t.Fatal(text)
+	}
+}
+
+// A call that is in flight when its task loses authority ends as evidence, and
+// what a replaced task did is shown also while it still runs (R34).
+func TestR34_CallsOfReplacedTasksAreShown(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.work("keeper", "list", "{}", "i-17")
+	d.reply("keeper", "", engine.ToolCall{ID: "x", Tool: "fix", Args: engine.JSONText([]byte(`{"id":"i-17"}`))})
+	old := d.call("keeper")
+	d.owner(engine.MsgCorrection, "only i-18")
+	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Instruction = "fix i-18" }), reportStep("fix")))
+	calls := func() []string {
+		var out []string
+		for _, p := range d.shown().Progress {
+			for _, c := range p.Calls {
+				out = append(out, fmt.Sprintf("%s %s %v", c.Tool, c.Outcome, p.Current))
+			}
+		}
+		return out
+	}
+	d.owner(engine.MsgRequest, "how far?")
+	if diff := cmp.Diff([]string{"list ok false"}, calls()); diff != "" || len(d.m.st.Orphans) != 1 {
+		t.Fatal(diff)
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	d.outcome(old, engine.Event{Kind: engine.EvToolOK, Tool: &engine.ToolResult{Tool: "fix", Args: old.Tool.Args, Result: engine.Plain("ok"), Write: true}})
+	if len(d.acts()) != 0 || len(d.m.st.Orphans) != 0 {
+		t.Fatal("a replaced task went on", d.lines())
+	}
+	d.owner(engine.MsgRequest, "and now?")
+	if diff := cmp.Diff([]string{"list ok false", "fix ok false"}, calls()); diff != "" {
+		t.Fatal(diff)
 	}
 }
