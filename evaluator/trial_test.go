@@ -356,7 +356,7 @@ func TestQ1_LatencyAndCensoring(t *testing.T) {
 	op.ReadyUS = &ready
 	llm := trace.Op{Kind: "agent", Role: "agent", Outcome: "ok", StartUS: 10, AtUS: 30, ReadyUS: &ready}
 	for term, censored := range map[string]bool{TermCompleted: false, TermGaveUp: false, TermOwnerPatience: false, TermEscalated: false, TermStepLimit: true, TermTimeLimit: true, TermBudget: true} {
-		p := newTape(t).owner("m1", "request", 100).op(op, engine.EvToolOK, `{}`).op(llm, "", "")
+		p := newTape(t).owner("m1", "request", 100).op(op, engine.EvToolOK, `{}`).op(llm, "", "").owner("m2", "reply", 400)
 		p.end.Termination = term
 		l := p.score().Latency
 		if l == nil || l.US != 800 || l.Censored != censored || l.ToolUS != 4 || l.ModelUS != 20 || l.QueueUS == nil || *l.QueueUS != 2+9 {
