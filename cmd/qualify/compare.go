@@ -52,18 +52,23 @@ between the two is not paired.`,
 // comparedSide is one argument of compare, read from the store.
 type comparedSide struct {
 	*storedCampaign
-	arm string // "" for the whole campaign
+	name string // as it was given
+	arm  string // "" for the whole campaign
 }
 
 func (a *app) compare(ctx context.Context, s store.Store, args []string, corpora [2]string) (*evaluator.CompareDocument, error) {
 	var sides [2]comparedSide
 	for i, arg := range args {
 		name, arm, _ := strings.Cut(arg, "/")
-		st, err := a.readStored(ctx, s, name, corpora[i])
-		if err != nil {
-			return nil, err
+		if i > 0 && name == sides[0].name && corpora[0] == corpora[i] {
+			sides[i] = comparedSide{sides[0].storedCampaign, name, arm} // two arms of one campaign: its traces are read once
+		} else {
+			st, err := a.readStored(ctx, s, name, corpora[i])
+			if err != nil {
+				return nil, err
+			}
+			sides[i] = comparedSide{st, name, arm}
 		}
-		sides[i] = comparedSide{st, arm}
 		if strings.Contains(arg, "/") {
 			if err := sides[i].checkArm(arg); err != nil {
 				return nil, err
