@@ -266,6 +266,16 @@ func (v *verifier) checkCeilings(ctx context.Context, s store.Store) error {
 		return err
 	}
 	v.doc.Ceilings = len(all)
+	known := map[accountOf]bool{}
+	for _, c := range all {
+		known[accountOf{c.Name, c.Funds}] = true
+	}
+	for _, r := range rows {
+		if at := (accountOf{r.Ceiling, r.Funds}); !known[at] {
+			known[at] = true // said once
+			v.fault("ceiling", r.Ceiling, "row %d of the ledger moves money of this ceiling (%s funds), which is not there", r.N, r.Funds)
+		}
+	}
 	for _, c := range all {
 		at := accountOf{c.Name, c.Funds}
 		if fault := proveLedger(c, rows); fault != "" {

@@ -26,6 +26,7 @@ const (
 	exitRefused      = 5   // refused by a protection: freeze, seal, unpriced model, version, lease
 	exitLimit        = 6   // stopped by a limit; state saved, run again after lifting it
 	exitInterrupted  = 130 // interrupted; state saved
+	exitPipe         = 141 // the reader of stdout has gone, as the shell reports it; nothing is printed
 )
 
 // exitError is an error that knows its exit code. A nil err makes a verdict:
@@ -58,6 +59,9 @@ func verdict(code int) error { return &exitError{code: code} }
 // exitCode maps an error of a command to its exit code: its own code if it has
 // one, else that of the sentinel in its chain, else internal fault.
 func exitCode(err error) int {
+	if errors.Is(err, syscall.EPIPE) {
+		return exitPipe
+	}
 	var own *exitError
 	if errors.As(err, &own) {
 		return own.code
@@ -73,6 +77,7 @@ func exitCode(err error) int {
 		{store.ErrExhausted, exitLimit},
 		{store.ErrHalted, exitLimit},
 		{store.ErrReadOnly, exitRefused},
+		{store.ErrCorrupt, exitUsage},
 		{store.ErrFull, exitLimit},
 		{syscall.ENOSPC, exitLimit},
 		{store.ErrBelowSpent, exitUsage},
@@ -92,7 +97,7 @@ func exitCode(err error) int {
 func report(stderr io.Writer, err error) int {
 	code := exitCode(err)
 	var own *exitError
-	if errors.As(err, &own) && own.err == nil {
+	if code == exitPipe || errors.As(err, &own) && own.err == nil {
 		return code
 	}
 	text := lineOf(err)

@@ -75,6 +75,21 @@ func TestVerifyFindsEveryEditOfTheStore(t *testing.T) {
 	}
 }
 
+// TestBudgetVerifyMissesNoCeiling: a ledger that moves the money of a ceiling
+// that is not there proves nothing.
+func TestBudgetVerifyMissesNoCeiling(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + filepath.Join(t.TempDir(), "q.db")
+	if code, _, stderr := command(t, "run", "builtin:demo", "--case", "answer-opening-hours-01", "--trials", "1", "--store", store); code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	edit(t, strings.TrimPrefix(store, "sqlite:"), "DELETE FROM ceiling")
+	code, stdout, _ := command(t, "budget", "verify", "--store", store)
+	if code != exitFail || !strings.Contains(stdout, "row 1 of the ledger moves money of this ceiling") {
+		t.Errorf("exit %d:\n%s", code, stdout)
+	}
+}
+
 // command runs one command line as main does.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -233,14 +234,15 @@ func writeTrace(folder, key string, content []byte) error {
 	return writeFile(path, content)
 }
 
-// writeFile replaces a file in one step: temporary file, flush, rename.
+// writeFile replaces a file in one step: temporary file, flush, rename. Its
+// permissions are those that the user's umask leaves.
 func writeFile(path string, content []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".qualify-*")
+	tmp, err := createBeside(path)
 	if err != nil {
 		return usagef("%w", err)
 	}
 	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
@@ -248,4 +250,15 @@ func writeFile(path string, content []byte) error {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 	}
 	return nil
+}
+
+// createBeside makes a new file in the folder of path.
+func createBeside(path string) (*os.File, error) {
+	for n := 0; ; n++ {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".qualify-%d-%d", os.Getpid(), n))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
