@@ -378,3 +378,31 @@ func TestR55_NoReviewIsBoughtOverAnUnreadOwnerMessage(t *testing.T) {
 		t.Fatal(diff)
 	}
 }
+
+// Only participants of role reviewer review, however little others had to do
+// with the work (R50).
+func TestR50_OnlyReviewersReview(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	idle := engine.Participant{ID: "idler", Agent: "agent-i", Role: "specialist", Description: "idles"}
+	spec.Agents = append([]engine.Participant{idle}, spec.Agents...)
+	d := reviewing(t, spec)
+	if c := d.call("auditor"); c.Key.Kind != engine.OpReview || d.count(engine.OpReview) != 1 {
+		t.Fatal(d.lines())
+	}
+}
+
+// A review call that was never made counts for nothing (R51).
+func TestR51_RefusedReviewCallsAreNotSpent(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	for range MaxReviewCalls {
+		d.refuse("auditor", engine.EvReservationRefused, engine.CodeBudgetExhausted)
+		d.owner(engine.MsgReply, "more money")
+		d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	}
+	d.verdict("auditor", "met", "met")
+	if d.status() != StatusCompleted {
+		t.Fatal(d.lines())
+	}
+}
