@@ -48,12 +48,11 @@ func (e *OwnedError) Error() string {
 
 // tenure is the time during which this process owns the campaign.
 type tenure struct {
-	store      store.Records
-	owner      Owner
-	campaign   string
-	generation int64
-	stop       context.CancelFunc
-	renewing   sync.WaitGroup
+	store    store.Records
+	owner    Owner
+	campaign string
+	stop     context.CancelFunc
+	renewing sync.WaitGroup
 }
 
 // take acquires the lease and keeps it renewed. The context it returns carries
@@ -80,7 +79,6 @@ func (t *tenure) acquire(ctx context.Context) error {
 	for range breakTries {
 		l, err := t.store.AcquireLease(ctx, name, t.owner.Token, t.owner.Name, t.owner.TTL)
 		if err == nil {
-			t.generation = l.Generation
 			return nil
 		}
 		if !errors.Is(err, store.ErrExists) {
@@ -98,25 +96,14 @@ func (t *tenure) acquire(ctx context.Context) error {
 	return &OwnedError{Campaign: t.campaign, Owner: held.Owner, Until: held.ExpiresAt}
 }
 
-// renew keeps the lease. One that ran out while nobody else had it is taken
-// again: the generation then is the next one. Faults of the store are tried
-// again with the next renewal; the fence protects what is stored meanwhile.
+// renew keeps the lease, also one that ran out while nobody else took it, as
+// when the machine slept. Faults of the store are tried again with the next
+// renewal; the fence protects what is stored meanwhile.
 func (t *tenure) renew(ctx context.Context) error {
-	name := LeaseName(t.campaign)
-	_, err := t.store.RenewLease(ctx, name, t.owner.Token, t.owner.TTL)
-	if !errors.Is(err, store.ErrLeaseLost) {
-		return nil
+	_, err := t.store.KeepLease(ctx, LeaseName(t.campaign), t.owner.Token, t.owner.TTL)
+	if errors.Is(err, store.ErrLeaseLost) {
+		return fmt.Errorf("campaign %s: %w", t.campaign, err)
 	}
-	l, err := t.store.AcquireLease(ctx, name, t.owner.Token, t.owner.Name, t.owner.TTL)
-	switch {
-	case errors.Is(err, store.ErrExists):
-		return fmt.Errorf("campaign %s is now run by %s: %w", t.campaign, l.Owner, store.ErrLeaseLost)
-	case err != nil:
-		return nil //nolint:nilerr // tried again with the next renewal
-	case l.Generation != t.generation+1:
-		return fmt.Errorf("campaign %s was run by another process meanwhile: %w", t.campaign, store.ErrLeaseLost)
-	}
-	t.generation = l.Generation
 	return nil
 }
 

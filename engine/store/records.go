@@ -60,6 +60,10 @@ type Records interface {
 	AcquireLease(ctx context.Context, name, token, owner string, ttl time.Duration) (Lease, error)
 	RenewLease(ctx context.Context, name, token string, ttl time.Duration) (Lease, error)
 	ReleaseLease(ctx context.Context, name, token string) error
+	// KeepLease renews a lease that still bears the token, under its
+	// generation, even when it has run out: nobody has taken it since.
+	// ErrLeaseLost otherwise. It is for owners whose writes are fenced.
+	KeepLease(ctx context.Context, name, token string, ttl time.Duration) (Lease, error)
 	// BreakLease frees a lease whose holder provably runs no more, live or not,
 	// provided it still has this generation (ErrLeaseLost otherwise, so that a
 	// later holder is never the one who loses it). A free one is left alone.

@@ -391,6 +391,25 @@ func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Dur
 	return l, nil
 }
 
+// KeepLease implements store.Records.
+func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(name, token, ttl); err != nil {
+		return store.Lease{}, err
+	}
+	if err := s.enterWrite(ctx); err != nil {
+		return store.Lease{}, err
+	}
+	defer s.mu.Unlock()
+	l := s.leases[name]
+	if err := (store.Fence{Name: name, Token: token}).Check(l); err != nil {
+		return store.Lease{}, err
+	}
+	l.ExpiresAt = store.LeaseTime(s.now().Add(ttl))
+	s.leases[name] = l
+	s.writes++
+	return l, nil
+}
+
 // ReleaseLease implements store.Records.
 func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
 	if err := s.enterWrite(ctx); err != nil {

@@ -96,6 +96,34 @@ func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Dur
 	return out, nil
 }
 
+// KeepLease implements store.Records.
+func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(name, token, ttl); err != nil {
+		return store.Lease{}, err
+	}
+	var out store.Lease
+	err := s.write(ctx, "keep lease", false, func(ctx context.Context, w *writer) error {
+		now, err := w.now(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := w.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := (store.Fence{Name: name, Token: token}).Check(l); err != nil {
+			return err
+		}
+		l.ExpiresAt = store.LeaseTime(now.Add(ttl))
+		out = l
+		return w.putLease(ctx, l)
+	})
+	if err != nil {
+		return store.Lease{}, err
+	}
+	return out, nil
+}
+
 // ReleaseLease implements store.Records.
 func (s *Store) ReleaseLease(ctx context.Context, name, token string) error {
 	return s.write(ctx, "release lease", false, func(ctx context.Context, w *writer) error {

@@ -70,6 +70,7 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 			return ignore(s.AcquireLease(ctx, "fresh", "x", "me", time.Hour))
 		},
 		"RenewLease":   func(ctx context.Context) error { return ignore(s.RenewLease(ctx, "kept", "x", time.Hour)) },
+		"KeepLease":    func(ctx context.Context) error { return ignore(s.KeepLease(ctx, "kept", "x", time.Hour)) },
 		"ReleaseLease": func(ctx context.Context) error { return s.ReleaseLease(ctx, "kept", "x") },
 		"BreakLease":   func(ctx context.Context) error { return s.BreakLease(ctx, "breakable", 1) },
 		"AppendSeal":   func(ctx context.Context) error { return ignore(s.AppendSeal(ctx, "freeze", []byte("{}"))) },
@@ -80,7 +81,7 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 var inOrder = []string{
 	"CreateRoom", "MarkDispatched", "PutReceipt", "PutEffect", "Reconcile", "Delivered", "GrantRoom", "Commit", "CloseRoom",
 	"EnsureCeiling", "Grant", "Allot", "Release", "PutCampaign", "SetCampaignStatus", "PutTrial", "PutTrace",
-	"AcquireLease", "RenewLease", "ReleaseLease", "BreakLease", "AppendSeal",
+	"AcquireLease", "RenewLease", "KeepLease", "ReleaseLease", "BreakLease", "AppendSeal",
 }
 
 func testFence(t *testing.T, s store.Store) {
@@ -122,7 +123,19 @@ func testFenceExpired(t *testing.T, s store.Store) {
 	}
 	mine := store.WithFence(ctx, store.Fence{Name: "campaign/c", Token: "t1"})
 	wants(t, "write", nil, s.PutCampaign(mine, campaign("c", "demo")))
+	_, err := s.RenewLease(ctx, "campaign/c", "t1", time.Hour)
+	wants(t, "renew what ran out", store.ErrLeaseLost, err)
+	l := must[store.Lease](t, "keep what ran out")(s.KeepLease(ctx, "campaign/c", "t1", time.Hour))
+	equal(t, "kept", []store.Lease{l}, must[[]store.Lease](t, "leases")(s.Leases(ctx)))
+	equal(t, "generation", int64(1), l.Generation)
+	_, err = s.KeepLease(ctx, "campaign/c", "t2", time.Hour)
+	wants(t, "keep with another token", store.ErrLeaseLost, err)
+	wants(t, "release", nil, s.ReleaseLease(ctx, "campaign/c", "t1"))
+	_, err = s.KeepLease(ctx, "campaign/c", "t1", time.Hour)
+	wants(t, "keep what was released", store.ErrLeaseLost, err)
 	must[store.Lease](t, "take over")(s.AcquireLease(ctx, "campaign/c", "t2", "you", time.Hour))
+	_, err = s.KeepLease(ctx, "campaign/c", "t1", time.Hour)
+	wants(t, "keep what another took", store.ErrLeaseLost, err)
 	wants(t, "write after the take-over", store.ErrLeaseLost, s.PutCampaign(mine, campaign("d", "demo")))
 }
 
