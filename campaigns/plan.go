@@ -113,10 +113,7 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 		Evidence: string(evidence), Model: f.Model.Name, Params: f.Model.Params, Simulated: f.Model.Simulated,
 		Clock: f.Clock, Infra: f.Infra, Controls: f.Controls == nil || *f.Controls,
 		Ceiling: f.Ceiling, Parallel: max(f.Parallel, 1), modes: map[string]modes.Mode{},
-		Funds: store.FundsReal,
-	}
-	if evidence == model.Simulated || evidence == model.Deterministic {
-		p.Funds = store.FundsSimulated
+		Funds: fundsOf(evidence),
 	}
 	if p.Clock == "" {
 		p.Clock = ClockVirtual
@@ -153,6 +150,17 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 		return nil, fail("%v", err)
 	}
 	return p, nil
+}
+
+// fundsOf says which money a campaign draws on: simulated where no call can
+// cost anything (simulated, scripted, played back), real in every other case.
+func fundsOf(e model.Evidence) store.Funds {
+	switch e {
+	case model.Simulated, model.Deterministic, model.Recorded:
+		return store.FundsSimulated
+	case model.Measured:
+	}
+	return store.FundsReal
 }
 
 // checkRooms builds every arm's machine for every case, so that an option or a

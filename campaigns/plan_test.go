@@ -211,6 +211,35 @@ func TestWorldSeeds(t *testing.T) {
 	}
 }
 
+// DESIGN §4: only calls that cannot cost anything run on simulated funds, also
+// when the campaign is opened again.
+func TestFundsFollowTheProvider(t *testing.T) {
+	t.Parallel()
+	corp, err := corpus.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for evidence, want := range map[model.Evidence]store.Funds{
+		model.Simulated: store.FundsSimulated, model.Deterministic: store.FundsSimulated, model.Recorded: store.FundsSimulated,
+		model.Measured: store.FundsReal, "something new": store.FundsReal,
+	} {
+		p := mustResolve(t, replace("clock: virtual", "clock: wall"), func(in *ResolveInput) {
+			in.Providers = map[string]model.Evidence{"simulated": evidence}
+		})
+		again, err := Reopen(store.Campaign{ID: p.ID, PlanDigest: p.PlanDigest, Plan: p.Canonical}, corp, testModes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Funds != want || again.Funds != want {
+			t.Errorf("evidence %q: %s funds, opened again %s, want %s", evidence, p.Funds, again.Funds, want)
+		}
+		owner := p.CeilingName() == OwnerCeiling
+		if owner != (want == store.FundsReal) {
+			t.Errorf("evidence %q draws on ceiling %s", evidence, p.CeilingName())
+		}
+	}
+}
+
 func TestReopenChecksCases(t *testing.T) {
 	t.Parallel()
 	p := mustResolve(t, nil, nil)

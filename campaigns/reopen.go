@@ -18,13 +18,11 @@ import (
 // replayed and its traces scored. The corpus must hold every case of the plan,
 // unchanged; the error names the first that is missing or differs.
 func Reopen(c store.Campaign, corp *corpus.Corpus, known map[string]modes.Mode) (*Plan, error) {
-	p := &Plan{ID: c.ID, PlanDigest: c.PlanDigest, Registration: c.Registration, Canonical: c.Plan, modes: known, Funds: store.FundsReal}
+	p := &Plan{ID: c.ID, PlanDigest: c.PlanDigest, Registration: c.Registration, Canonical: c.Plan, modes: known}
 	if err := json.Unmarshal(c.Plan, p); err != nil {
 		return nil, fmt.Errorf("plan of campaign %s: %w", c.ID, err)
 	}
-	if p.Evidence == string(model.Simulated) || p.Evidence == string(model.Deterministic) {
-		p.Funds = store.FundsSimulated
-	}
+	p.Funds = fundsOf(model.Evidence(p.Evidence))
 	for _, pc := range p.Cases {
 		cs, ok := corp.Case(pc.ID)
 		if !ok {
