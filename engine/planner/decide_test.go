@@ -406,3 +406,18 @@ func TestR51_RefusedReviewCallsAreNotSpent(t *testing.T) {
 		t.Fatal(d.lines())
 	}
 }
+
+// One reviewer's verdict is a verdict: the version is not kept for a second
+// opinion while others have still to answer (R51, R53).
+func TestR53_AHalfReviewedReportIsNotKept(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	spec.Reviewers = 2
+	d := reviewing(t, spec)
+	d.verdict("second", "met", "unmet")
+	d.owner(engine.MsgCorrection, "only i-17")
+	d.plan(revise(d.keep("fix"), d.keep("report")))
+	if d.m.st.Objective.Plan.Version != 1 || !strings.Contains(d.note(NoteRefused), "cannot be reviewed again") {
+		t.Fatal(d.lines())
+	}
+}
