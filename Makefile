@@ -5,6 +5,8 @@ GO           ?= go
 LINT_VERSION := 2.15.0
 FUZZTIME     ?= 30s
 BENCHTIME    ?= 1s
+BENCHSCALE   ?= 100
+BENCHJSON    ?= bin/bench.json
 TESTFLAGS    ?=
 RACE         := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NO_RACE_NOTE  = $(if $(RACE),,@echo 'note: no C compiler found, testing without the race detector' >&2)
@@ -12,7 +14,7 @@ NO_RACE_NOTE  = $(if $(RACE),,@echo 'note: no C compiler found, testing without 
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/qualify
 	$(GO) build -o bin/qualify ./cmd/qualify
@@ -43,8 +45,13 @@ lint: ## Run golangci-lint at the pinned version
 	done; \
 	exec $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION) run --allow-parallel-runners ./...
 
-bench: ## Run the benchmarks (BENCHTIME=1s)
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+bench: ## Measure whole commands in one table, and JSON in BENCHJSON (BENCHSCALE=100 percent)
+	@mkdir -p $(dir $(BENCHJSON))
+	QUALIFY_BENCH_SCALE=$(BENCHSCALE) QUALIFY_BENCH_JSON=$(abspath $(BENCHJSON)) \
+		$(GO) test -run '^$$' -bench '^BenchmarkQualify$$' -benchtime 1x -timeout 120m ./cmd/qualify
+
+bench-parts: ## Run the benchmarks of single packages (BENCHTIME=1s)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./engine/...
 
 golden: ## Rewrite golden files, command scripts and docs/requirements.md from the code
 	@dirs=$$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u); \
@@ -54,4 +61,4 @@ golden: ## Rewrite golden files, command scripts and docs/requirements.md from t
 clean: ## Remove what the build made
 	rm -rf bin
 
-.PHONY: help build demo test test-long fuzz lint bench golden clean
+.PHONY: help build demo test test-long fuzz lint bench bench-parts golden clean
