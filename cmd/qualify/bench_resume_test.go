@@ -58,7 +58,10 @@ func (m *bench) resume(b *testing.B) {
 	if err := cmd.Process.Kill(); err != nil {
 		b.Fatal(err)
 	}
-	<-ended // killed
+	var killed *exec.ExitError
+	if err := <-ended; err != nil && !errors.As(err, &killed) {
+		b.Fatal(err)
+	}
 	f.used(cmd.ProcessState)
 	m.add(f)
 }
