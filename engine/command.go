@@ -150,6 +150,25 @@ const (
 	EndStepLimit = "step_limit"
 )
 
+// EndReason is the reason a mode gives when it stops after a turn was blocked
+// with a code, the same in all modes. Money that is used up or halted is
+// budget; a limit of the room or of the turn is step_limit; what only a person
+// can settle (an outcome nobody knows, authority taken away, a cost without
+// bound) is escalated; everything else, the agent's own word included (code
+// ""), is gave_up.
+func EndReason(code string) string {
+	switch code {
+	case CodeBudgetExhausted, CodeBudgetHalted:
+		return EndBudget
+	case CodeLimitReached:
+		return EndStepLimit
+	case CodeUncertain, CodeForbidden, CodeUnboundedCost:
+		return EndEscalated
+	default:
+		return EndGaveUp
+	}
+}
+
 // Texts lists every text of the command, requests included.
 func (c *Command) Texts() []*Text {
 	var ts []*Text

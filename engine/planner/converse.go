@@ -77,7 +77,7 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 	}
 	if end.Status == engine.StatusBlocked {
 		if m.st.open() == nil && m.st.Halt == "" {
-			m.st.Halt = endReason(end.Code)
+			m.st.Halt = engine.EndReason(end.Code)
 		}
 		return m.followCorrection(t)
 	}

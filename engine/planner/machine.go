@@ -166,7 +166,7 @@ func (m *Machine) rest(t *turn) error {
 	}
 	reason := st.Halt
 	if st.Blocked != "" {
-		reason = endReason(st.Blocked)
+		reason = engine.EndReason(st.Blocked)
 	} else if o := st.open(); reason == "" && o != nil {
 		if o.Status.stopped() {
 			reason = engine.EndEscalated
@@ -190,22 +190,6 @@ func (m *Machine) block(t *turn, what string) error {
 	r := t.ev.Refusal
 	m.st.Blocked = r.Code
 	return t.note(NoteBlocked, map[string]any{"code": r.Code, "reason": r.Reason, "what": what})
-}
-
-// endReason is the reason of End for a code, the same in all modes: money is
-// budget, a limit is step_limit, what only a person can settle is escalated,
-// an agent's own word is gave_up.
-func endReason(code string) string {
-	switch code {
-	case engine.CodeBudgetExhausted, engine.CodeBudgetHalted:
-		return engine.EndBudget
-	case engine.CodeLimitReached:
-		return engine.EndStepLimit
-	case engine.CodeUncertain, engine.CodeForbidden, engine.CodeUnboundedCost:
-		return engine.EndEscalated
-	default:
-		return engine.EndGaveUp
-	}
 }
 
 // refusal returns the event's refusal if it is one.
