@@ -209,20 +209,25 @@ func (r *running) alive(ctx context.Context, to map[string]bool) error {
 
 // release settles the triple's allotment with what its rooms really cost.
 func (r *running) release(ctx context.Context, t Triple, id string) error {
-	var charged, keep int64
-	r.mu.Lock()
-	for _, s := range t.seats() {
-		m := r.records[s.Key()].Money
-		charged += m.Charged
-		keep += m.Held
-	}
-	r.mu.Unlock()
+	charged, keep := r.cost(t)
 	a, err := r.Store.Release(ctx, id, charged, keep)
 	if err != nil {
 		return fmt.Errorf("release of %s: %w", t.ID(), err)
 	}
 	r.purse.settle(a)
 	return nil
+}
+
+// cost is what the triple's rooms were charged and still hold.
+func (r *running) cost(t Triple) (charged, keep int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range t.seats() {
+		m := r.records[s.Key()].Money
+		charged += m.Charged
+		keep += m.Held
+	}
+	return charged, keep
 }
 
 // limitError names the limit that stopped and how to lift it.

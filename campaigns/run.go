@@ -27,14 +27,17 @@ type Runner struct {
 	MaxMicros int64          // --max-usd: caps the campaign further; 0 is no cap
 	Crash     *runtime.Crash // crash points of tests
 	Owner     Owner          // this process, as the one that runs the campaign
-	// OnTrial is called once for every trial with a terminal record, stored
-	// ones first, never concurrently.
+	// OnTrial is called once for every trial with a terminal record, never
+	// concurrently: for those that this process runs as they close, for those
+	// that were stored before once no trial is left to run, so that a resume
+	// does not read every trace before it goes on.
 	OnTrial func(Done) error
 	// Document makes the run document once the run has finished or stopped, while
 	// this process still owns the campaign; it is stored with the campaign. Nil
 	// stores none.
 	Document func(context.Context, *Outcome) ([]byte, error)
-	// Progress is told the counts after each closed trial, never concurrently.
+	// Progress is told the counts after each closed trial, and once for trials
+	// that were stored before; never concurrently.
 	Progress func(Progress)
 }
 
@@ -115,6 +118,11 @@ func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	}
 	err = run.schedule(ctx)
 	var limit *LimitError
+	if err == nil || errors.As(err, &limit) {
+		if rerr := run.readStored(ctx); rerr != nil {
+			return nil, rerr
+		}
+	}
 	switch {
 	case errors.As(err, &limit):
 		out, ferr := run.finish(ctx, "stopped")
@@ -171,9 +179,12 @@ func (r *Runner) ensureCeiling(ctx context.Context) error {
 type running struct {
 	*Runner
 	mu      sync.Mutex
-	records map[string]store.Trial // terminal records by key
-	set     []trace.SetEntry       // of the reported trials
-	done    map[string]int         // reported trials by arm
+	records map[string]store.Trial     // terminal records by key
+	set     []trace.SetEntry           // of the reported trials
+	done    map[string]int             // reported trials by arm
+	stored  []Seat                     // closed before this run, their traces not read yet
+	untold  bool                       // there are such that Progress has not been told of
+	settled map[string]store.Allotment // released before this run, by id
 	purse   *purse
 	waits   Waits // of the goroutine that starts trials
 	ran     int   // of those, trials that this process ran, controls left out
@@ -194,6 +205,12 @@ func (r *running) load(ctx context.Context) error {
 		return fmt.Errorf("allotments of %s: %w", r.Plan.ID, err)
 	}
 	r.purse = newPurse(as)
+	r.settled = map[string]store.Allotment{}
+	for i := range as {
+		if as[i].Released {
+			r.settled[as[i].ID] = as[i]
+		}
+	}
 	return nil
 }
 
@@ -276,11 +293,12 @@ func (r *running) startAll(ctx context.Context, start func(Seat, string, func() 
 		}
 		if done {
 			for _, s := range t.seats() {
-				if err := r.stored(ctx, s); err != nil {
-					return err
-				}
+				r.keep(s)
 			}
 			continue
+		}
+		if err := r.tell(ctx); err != nil {
+			return err
 		}
 		id, err := r.allot(ctx, t)
 		if err != nil {
@@ -319,7 +337,13 @@ func (r *running) tripleDone(ctx context.Context, t Triple) (bool, error) {
 	if !all {
 		return false, nil
 	}
-	return true, r.release(ctx, t, r.allotmentID(t))
+	id := r.allotmentID(t)
+	if a, ok := r.settled[id]; ok {
+		if charged, keep := r.cost(t); a.Charged == charged && a.Kept == keep {
+			return true, nil
+		}
+	}
+	return true, r.release(ctx, t, id)
 }
 
 func (r *running) allotmentID(t Triple) string { return r.Plan.ID + "/" + t.ID() }
@@ -330,7 +354,8 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	_, closed := r.records[s.Key()]
 	r.mu.Unlock()
 	if closed {
-		return r.stored(ctx, s)
+		r.keep(s)
+		return nil
 	}
 	res, content, err := r.runTrial(ctx, s, allotment)
 	if err != nil {
@@ -357,29 +382,74 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
 }
 
-func (r *running) stored(ctx context.Context, s Seat) error {
-	_, content, err := r.Store.Trace(ctx, r.Plan.ID, s.Key())
-	if err != nil {
-		return fmt.Errorf("trace of %s: %w", s.Key(), err)
-	}
+// keep counts a trial that was closed before this run and leaves its trace for
+// readStored.
+func (r *running) keep(s Seat) {
 	r.mu.Lock()
-	rec := r.records[s.Key()]
-	r.mu.Unlock()
-	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
+	defer r.mu.Unlock()
+	r.stored = append(r.stored, s)
+	r.count(s, r.records[s.Key()])
+	r.untold = r.untold || !s.Control()
 }
 
+// readStored reports the trials that were closed before this run.
+func (r *running) readStored(ctx context.Context) error {
+	if err := r.tell(ctx); err != nil {
+		return err
+	}
+	if r.OnTrial == nil {
+		return nil
+	}
+	for _, s := range r.stored {
+		_, content, err := r.Store.Trace(ctx, r.Plan.ID, s.Key())
+		if err != nil {
+			return fmt.Errorf("trace of %s: %w", s.Key(), err)
+		}
+		if err := r.OnTrial(Done{Seat: s, Record: r.records[s.Key()], Trace: content}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count enters a closed trial into the set and the figures of progress; the
+// caller holds mu.
+func (r *running) count(s Seat, rec store.Trial) {
+	r.set = append(r.set, trace.SetEntry{Key: s.Key(), Digest: rec.TraceDigest})
+	r.done[s.Arm.Name]++
+}
+
+// report hands on a trial that this process has closed.
 func (r *running) report(ctx context.Context, d Done) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.records[d.Seat.Key()] = d.Record
-	r.set = append(r.set, trace.SetEntry{Key: d.Seat.Key(), Digest: d.Record.TraceDigest})
-	r.done[d.Seat.Arm.Name]++
+	r.count(d.Seat, d.Record)
 	if r.OnTrial != nil {
 		if err := r.OnTrial(d); err != nil {
 			return err
 		}
 	}
-	if r.Progress == nil || d.Seat.Control() {
+	if d.Seat.Control() {
+		return nil
+	}
+	return r.progress(ctx)
+}
+
+// tell tells Progress of trials that were closed before this run.
+func (r *running) tell(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.untold {
+		return nil
+	}
+	return r.progress(ctx)
+}
+
+// progress tells the counts; the caller holds mu.
+func (r *running) progress(ctx context.Context) error {
+	r.untold = false
+	if r.Progress == nil {
 		return nil
 	}
 	pr := Progress{Ran: r.ran}
