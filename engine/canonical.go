@@ -15,12 +15,13 @@ import (
 // Canonical marshals v and returns its canonical JSON (see CanonicalJSON).
 func Canonical(v any) ([]byte, error) {
 	var buf bytes.Buffer
+	buf.Grow(1024)
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	return CanonicalJSON(buf.Bytes())
+	return canonicalized(buf.Bytes()) // valid: the encoder checks also what MarshalJSON gives
 }
 
 // CanonicalJSON rewrites one JSON document in the form of RFC 8785: no white
@@ -39,6 +40,11 @@ func CanonicalJSON(src []byte) ([]byte, error) {
 		}
 		return nil, errors.New("canonical JSON: invalid document")
 	}
+	return canonicalized(src)
+}
+
+// canonicalized rewrites a document that is valid JSON.
+func canonicalized(src []byte) ([]byte, error) {
 	c := canonicalizer{src: src}
 	out, err := c.value(make([]byte, 0, len(src)))
 	if err != nil {
@@ -49,8 +55,10 @@ func CanonicalJSON(src []byte) ([]byte, error) {
 
 // canonicalizer walks a document already known to be valid JSON.
 type canonicalizer struct {
-	src []byte
-	pos int
+	src     []byte
+	pos     int
+	members []member // of the open objects, outermost first
+	scratch []byte
 }
 
 func (c *canonicalizer) space() {
@@ -88,35 +96,37 @@ func (c *canonicalizer) value(dst []byte) ([]byte, error) {
 }
 
 type member struct {
-	key      string // decoded
-	from, to int    // the member's bytes in the scratch buffer
+	key      []byte // decoded
+	from, to int    // the member's bytes in the output
 }
 
 func (c *canonicalizer) object(dst []byte) ([]byte, error) {
 	c.pos++
 	start := len(dst) + 1
 	dst = append(dst, '{')
-	var members []member
+	base := len(c.members)
 	sorted := true
 	for {
 		c.space()
 		switch c.src[c.pos] {
 		case '}':
 			c.pos++
+			members := c.members[base:]
 			if !sorted {
-				dst = reorder(dst, start, members)
+				dst = c.reorder(dst, start, members)
 			}
 			for i := 1; i < len(members); i++ {
-				if members[i].key == members[i-1].key {
+				if bytes.Equal(members[i].key, members[i-1].key) {
 					return nil, fmt.Errorf("key %q twice in one object", members[i].key)
 				}
 			}
+			c.members = c.members[:base]
 			return append(dst, '}'), nil
 		case ',':
 			c.pos++
 			continue
 		}
-		if len(members) > 0 {
+		if len(c.members) > base {
 			dst = append(dst, ',')
 		}
 		from := len(dst)
@@ -134,23 +144,24 @@ func (c *canonicalizer) object(dst []byte) ([]byte, error) {
 		if dst, err = c.value(dst); err != nil {
 			return nil, err
 		}
-		if n := len(members); n > 0 && compareUTF16(members[n-1].key, key) > 0 {
+		if n := len(c.members); n > base && compareUTF16(c.members[n-1].key, key) > 0 {
 			sorted = false
 		}
-		members = append(members, member{key, from, len(dst)})
+		c.members = append(c.members, member{key, from, len(dst)})
 	}
 }
 
 // reorder sorts the members that stand in dst[start:] and leaves members sorted.
-func reorder(dst []byte, start int, members []member) []byte {
+func (c *canonicalizer) reorder(dst []byte, start int, members []member) []byte {
 	slices.SortStableFunc(members, func(a, b member) int { return compareUTF16(a.key, b.key) })
-	scratch := make([]byte, 0, len(dst)-start)
+	scratch := slices.Grow(c.scratch[:0], len(dst)-start)
 	for i, m := range members {
 		if i > 0 {
 			scratch = append(scratch, ',')
 		}
 		scratch = append(scratch, dst[m.from:m.to]...)
 	}
+	c.scratch = scratch
 	return append(dst[:start], scratch...)
 }
 
@@ -193,21 +204,39 @@ func (c *canonicalizer) stringToken() []byte {
 	return c.src[start:c.pos]
 }
 
-func unquote(raw []byte) (string, error) {
+// unquote decodes a string token; the result may alias it.
+func unquote(raw []byte) ([]byte, error) {
 	body := raw[1 : len(raw)-1]
 	if bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
-		return string(body), nil
+		return body, nil
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", fmt.Errorf("string: %w", err)
+		return nil, fmt.Errorf("string: %w", err)
 	}
-	return s, nil
+	return []byte(s), nil
+}
+
+// shortEscapes reports whether every escape in the body of a string token is
+// one that the canonical form has too.
+func shortEscapes(body []byte) bool {
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return true
+		}
+		switch body[i+1] {
+		case '"', '\\', 'b', 'f', 'n', 'r', 't':
+			body = body[i+2:]
+		default:
+			return false
+		}
+	}
 }
 
 func appendString(dst, raw []byte) ([]byte, error) {
 	body := raw[1 : len(raw)-1]
-	if bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
+	if shortEscapes(body) && utf8.Valid(body) {
 		return append(dst, raw...), nil
 	}
 	s, err := unquote(raw)
@@ -276,10 +305,10 @@ func appendES6(dst []byte, f float64) []byte {
 	return dst
 }
 
-func compareUTF16(a, b string) int {
+func compareUTF16(a, b []byte) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
 		if a[i] >= 0x80 || b[i] >= 0x80 {
-			return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+			return slices.Compare(utf16.Encode([]rune(string(a))), utf16.Encode([]rune(string(b))))
 		}
 		if a[i] != b[i] {
 			return int(a[i]) - int(b[i])
