@@ -159,8 +159,10 @@ func TestR45_StoreFaultsLeaveTheCampaignAsItWasInSQLite(t *testing.T) {
 	p := faultPlan(t)
 	want, _, total := measured(t, p)
 	for i, f := range []faultstore.Fault{
-		{Op: "Commit", Nth: 9, Kind: faultstore.FailAfter}, {Op: "PutTrace", Nth: 2, Kind: faultstore.LoseReply},
-		{Op: "Release", Nth: 1, Kind: faultstore.FailAfter}, {Op: faultstore.AnyWrite, Nth: 25, Kind: faultstore.DiskFull, Forever: true},
+		{Op: "Commit", Nth: 9, Kind: faultstore.FailAfter},
+		{Op: "PutTrace", Nth: 2, Kind: faultstore.LoseReply},
+		{Op: "Release", Nth: 1, Kind: faultstore.FailAfter},
+		{Op: faultstore.AnyWrite, Nth: 25, Kind: faultstore.DiskFull, Forever: true},
 	} {
 		st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), fmt.Sprintf("%d.db", i)), sqlite.Options{Create: true})
 		if err != nil {
