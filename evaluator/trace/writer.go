@@ -103,32 +103,25 @@ func (w *Writer) next(rec any, n *int, prev, digest *string) error {
 	return w.put(rec, digest)
 }
 
-// put digests rec, whose digest field is empty, fills it in and writes the line.
+// noDigest holds the place of a digest until it is known.
+const noDigest = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// put writes the line of rec and fills in its digest, which covers the record
+// without it.
 func (w *Writer) put(rec any, digest *string) error {
-	d, err := recordDigest(rec)
-	if err != nil {
-		w.err = fmt.Errorf("trace writer: record %d: %w", w.n, err)
-		return w.err
-	}
-	*digest = d
+	*digest = noDigest
 	line, err := engine.Canonical(rec)
 	if err == nil {
-		_, err = w.w.Write(append(line, '\n'))
+		if d, at, ok := lineDigest(line, noDigest); ok {
+			copy(line[at:], d)
+			*digest, w.prev = d, d
+			_, err = w.w.Write(append(line, '\n'))
+		} else {
+			err = errors.New("a record without digest")
+		}
 	}
 	if err != nil {
 		w.err = fmt.Errorf("trace writer: record %d: %w", w.n, err)
-		return w.err
 	}
-	w.prev = d
-	return nil
-}
-
-// recordDigest is the hex SHA-256 of the canonical JSON of a record whose
-// digest field is empty and therefore left out.
-func recordDigest(rec any) (string, error) {
-	b, err := engine.Canonical(rec)
-	if err != nil {
-		return "", err
-	}
-	return engine.Digest(b), nil
+	return w.err
 }
