@@ -42,7 +42,11 @@ func (a *app) budgetShowCmd() *cobra.Command {
 		Short: "Print limit, charged, held and available of each ceiling, with the proof over the ledger",
 		Long: `Print each ceiling of the store. The proof walks every ledger row: the amounts
 follow from the row before, and charged + held never pass the limit by more
-than the overruns that are listed. Exit 1 when it fails.`,
+than the overruns that are listed. Exit 1 when it fails.
+
+held is reserved and may come back; unknown is the part of it that belongs to
+calls whose outcome nobody knows. greatest sum is the most that charged + held
+ever came to. The ceiling owner is for real models.`,
 		Args: exactArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withStore(c.Context(), func(s store.Store) error {

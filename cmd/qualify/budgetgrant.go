@@ -29,7 +29,9 @@ func (a *app) budgetGrantCmd() *cobra.Command {
 		Short: "Set the new total of a ceiling, and acknowledge overruns",
 		Long: `Set a ceiling's total to TOTAL USD. Nothing is added to it by itself: TOTAL is
 the whole sum, what is charged and held included, and below that it is refused.
-Without --ceiling it is the owner's ceiling of real money.
+Without --ceiling it is the owner's ceiling of real money. The ceiling
+campaign/ID of one campaign follows ceiling_usd of its file at every run: raise
+that in the file instead.
 
 An overrun, a charge above what was reserved, halts its ceiling or its room until
 it is acknowledged with --ack: by the allotment that "budget show" names, or by

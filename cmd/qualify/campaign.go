@@ -157,7 +157,10 @@ func (a *app) campaignListCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of the store, oldest first",
-		Args:  exactArgs(),
+		Long: `List the campaigns of the store, oldest first. The status is running (not
+finished, so interrupted ones too: "run by" says whether a process is at work on
+it), stopped (by a limit), done or cancelled.`,
+		Args: exactArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			return a.withStore(ctx, func(s store.Store) error {

@@ -76,7 +76,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 		},
 	}
 	c.Flags().StringVar(&format, "format", formatTable, "`FORMAT`: "+strings.Join(reportFormats, ", "))
-	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout")
+	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout, replacing it")
 	corpusFlag(c, &corpusName)
 	return c
 }

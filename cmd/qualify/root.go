@@ -73,7 +73,7 @@ func (a *app) root() *cobra.Command {
 
 Data goes to stdout, talk and progress to stderr. Exit codes: 0 done or PASS,
 1 FAIL, 2 INCONCLUSIVE, 3 bad usage or input, 4 internal fault, 5 refused by a
-protection, 6 stopped by a limit, 130 interrupted.`
+protection, 6 stopped by a limit, 130 interrupted, 141 reader of stdout gone.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(a.in)

@@ -51,7 +51,10 @@ func (a *app) runCmd() *cobra.Command {
 		Short: "Run or resume a campaign, then print its comparison",
 		Long: `Run or resume a campaign, then print its comparison. CAMPAIGN.yaml is a file,
 or builtin:demo for the campaign that ships with qualify. The same command
-resumes an interrupted campaign; a finished one prints its comparison again.`,
+resumes an interrupted campaign; a finished one prints its comparison again.
+
+--case, --mode, --split and --trials decide what the trials contain, so with other
+values it is another campaign; so it is with another build of qualify.`,
 		Args: exactArgs("CAMPAIGN.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trials") && (f.trials < 1 || f.trials > campaigns.MaxTrials) {

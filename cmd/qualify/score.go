@@ -14,7 +14,8 @@ func (a *app) scoreCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "score FILE...",
 		Short: "Score recorded traces of a supported format",
-		Long: `Score recorded traces. Files of one arm are pooled; the arm is the file name
+		Long: `Score recorded traces of the tau-bench format: a JSON array of records with
+task_id, trial, reward, info and traj. Files of one arm are pooled; the arm is the file name
 without its last extension, or --arm. An effect profile says which tools write;
 without one that fits, writes and effects are not evaluable.`,
 		Args: someArgs("FILE"),
@@ -39,7 +40,7 @@ without one that fits, writes and effects are not evaluable.`,
 			return reports.ScoreTable(a.out, doc)
 		},
 	}
-	c.Flags().StringVar(&format, "format", trace.FormatAuto, "`FORMAT` of the files")
+	c.Flags().StringVar(&format, "format", trace.FormatAuto, "`FORMAT` of the files: auto, tau-bench")
 	c.Flags().StringVar(&effects, "effects", evaluator.EffectsAuto, "effect `PROFILE`: a file, a built-in name, none, or auto")
 	c.Flags().StringVar(&arm, "arm", "", "`NAME` of the arm that all files belong to")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")

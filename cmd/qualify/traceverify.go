@@ -41,11 +41,11 @@ func (a *app) traceVerifyCmd() *cobra.Command {
 		Long: `Verify traces. Files: every line must be the canonical encoding of its record
 and every digest must match, so any changed bit is found. Without files, the
 campaign's traces in the store are verified in the same way, compared with
-their trial records and plan (a campaign that is done has every trial), every revision of every room is rebuilt from its rows and
-its state digest compared, and the trace is exported again from them and must
-be the same bytes. Where a content was withheld or erased, the chain is
-verified without it and the line says that the states were not rebuilt. Exit 1
-when anything is wrong.`,
+their trial records and plan (a campaign that is done has every trial), every
+revision of every room is rebuilt from its rows and its state digest compared,
+and the trace is exported again from them and must be the same bytes. Where a
+content was withheld or erased, the chain is verified without it and the line
+says that the states were not rebuilt. Exit 1 when anything is wrong.`,
 		RunE: func(c *cobra.Command, files []string) error {
 			var results []verified
 			var err error
