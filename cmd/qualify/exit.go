@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -89,6 +90,9 @@ func exitCode(err error) int {
 			return m.code
 		}
 	}
+	if engine.CodeOf(err) == engine.CodeVersionMismatch {
+		return exitRefused
+	}
 	return exitInternal
 }
 
@@ -106,6 +110,10 @@ func report(stderr io.Writer, err error) int {
 		text = "internal fault: " + text
 	case exitInterrupted:
 		text = "interrupted: " + text
+	case exitRefused:
+		if engine.CodeOf(err) == engine.CodeVersionMismatch {
+			text += "; the build that made the room can still run and read it"
+		}
 	case exitLimit:
 		if errors.Is(err, store.ErrFull) || errors.Is(err, syscall.ENOSPC) {
 			text += "; what was stored is safe: make room, then run the same command again"

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agentrooms/qualify/corpus"
+	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -78,6 +79,8 @@ func TestExitCodes(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, exitUsage},
 		{fmt.Errorf("commit: %w", store.ErrFull), exitLimit},
 		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, exitLimit},
+		{fmt.Errorf("room r: %w", engine.Errorf(engine.CodeVersionMismatch, "made by a@1, this is a@2")), exitRefused},
+		{engine.Errorf(engine.CodeConflict, "rows differ"), exitInternal},
 		{fmt.Errorf("run: %w", context.Canceled), exitInterrupted},
 		{errors.New("anything else"), exitInternal},
 	} {
@@ -118,6 +121,10 @@ func TestReportOfManyFaultsAndLongNamesIsOneReadableLine(t *testing.T) {
 		{usagef("%w", errors.Join(fault(1), fault(2), fault(3), fault(4), fault(5))), "c.yaml:1: x; c.yaml:2: x; c.yaml:3: x; and 2 more"},
 		{usagef("a: %w", corpus.Errors{{File: "f", Text: "y\nz"}, {File: "g", Text: "w"}}), `a: f: y\nz; g: w`},
 		{usagef("%w: %w", fault(1), fault(2)), "c.yaml:1: x: c.yaml:2: x"},
+		{
+			fmt.Errorf("room r: %w", engine.Errorf(engine.CodeVersionMismatch, "made by a@1, this is a@2")),
+			"room r: VERSION_MISMATCH: made by a@1, this is a@2; the build that made the room can still run and read it",
+		},
 		{usagef("name %q is long", long), `name "` + strings.Repeat("é", 372) + " … " + strings.Repeat("é", 95) + `" is long`},
 	} {
 		var buf bytes.Buffer
