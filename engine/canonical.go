@@ -8,21 +8,36 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // Canonical marshals v and returns its canonical JSON (see CanonicalJSON).
 func Canonical(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.Grow(1024)
-	enc := json.NewEncoder(&buf)
+	buf, ok := encodings.Get().(*bytes.Buffer)
+	if !ok {
+		buf = new(bytes.Buffer)
+	}
+	defer func() {
+		if buf.Cap() <= keptBytes {
+			encodings.Put(buf)
+		}
+	}()
+	buf.Reset()
+	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
 	return canonicalized(buf.Bytes()) // valid: the encoder checks also what MarshalJSON gives
 }
+
+// Buffers for the next document: encodings holds *bytes.Buffer, canonicalizers
+// *canonicalizer. Larger ones than keptBytes are let go.
+var encodings, canonicalizers sync.Pool
+
+const keptBytes = 1 << 20
 
 // CanonicalJSON rewrites one JSON document in the form of RFC 8785: no white
 // space, object keys sorted by UTF-16 code units, shortest string escapes, and
@@ -45,7 +60,17 @@ func CanonicalJSON(src []byte) ([]byte, error) {
 
 // canonicalized rewrites a document that is valid JSON.
 func canonicalized(src []byte) ([]byte, error) {
-	c := canonicalizer{src: src}
+	c, ok := canonicalizers.Get().(*canonicalizer)
+	if !ok {
+		c = new(canonicalizer)
+	}
+	c.src, c.pos, c.members = src, 0, c.members[:0]
+	defer func() {
+		c.src = nil
+		if cap(c.scratch) <= keptBytes {
+			canonicalizers.Put(c)
+		}
+	}()
 	out, err := c.value(make([]byte, 0, len(src)))
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
