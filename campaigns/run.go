@@ -46,6 +46,9 @@ type Done struct {
 	Seat   Seat
 	Record store.Trial
 	Trace  []byte
+	// Read is the same trace, verified and read; nil for trials that were closed
+	// before this run.
+	Read *trace.Trace
 }
 
 // Progress counts trials of the campaign, controls left out.
@@ -361,16 +364,16 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 	if err != nil {
 		return err
 	}
-	info, err := trace.Verify(bytes.NewReader(content))
+	read, err := trace.Read(bytes.NewReader(content))
 	if err != nil {
 		return fmt.Errorf("trial %s: exported trace: %w", s.Key(), err)
 	}
 	// The trace is stored before the record that says the trial is closed, so
 	// that a crash in between exports again, to equal bytes.
-	if err := r.Store.PutTrace(ctx, r.Plan.ID, s.Key(), info.Digest, content); err != nil {
+	if err := r.Store.PutTrace(ctx, r.Plan.ID, s.Key(), read.Digest(), content); err != nil {
 		return fmt.Errorf("trace of %s: %w", s.Key(), err)
 	}
-	rec := r.Plan.closed(s, allotment, res, info.Digest)
+	rec := r.Plan.closed(s, allotment, res, read.Digest())
 	if err := r.Store.PutTrial(ctx, rec); err != nil {
 		return fmt.Errorf("record of %s: %w", s.Key(), err)
 	}
@@ -379,7 +382,7 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 		r.ran++
 		r.mu.Unlock()
 	}
-	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content})
+	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content, Read: read})
 }
 
 // keep counts a trial that was closed before this run and leaves its trace for

@@ -28,15 +28,26 @@ func newScorer(p *campaigns.Plan, cs *cases) *scorer {
 }
 
 // add scores one closed trial of a run. Calls never overlap.
-func (s *scorer) add(d campaigns.Done) error { return s.score(d.Seat, d.Record, d.Trace) }
+func (s *scorer) add(d campaigns.Done) error {
+	if d.Read != nil {
+		return s.scoreRead(d.Seat, d.Record, d.Read)
+	}
+	return s.score(d.Seat, d.Record, d.Trace)
+}
 
 // score scores the trace of a seat, which must be the one that its record
 // names.
 func (s *scorer) score(seat campaigns.Seat, rec store.Trial, content []byte) error {
 	t, err := trace.Read(bytes.NewReader(content))
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("trial %s: %w", seat.Key(), err)
+	}
+	return s.scoreRead(seat, rec, t)
+}
+
+// scoreRead is score for a trace that is read already.
+func (s *scorer) scoreRead(seat campaigns.Seat, rec store.Trial, t *trace.Trace) error {
+	switch {
 	case t.Key() != seat.Key():
 		return fmt.Errorf("trial %s: the trace is of trial %s", seat.Key(), t.Key())
 	case t.Header.Campaign != s.plan.PlanDigest:
