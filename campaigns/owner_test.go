@@ -215,7 +215,7 @@ func TestInterruptedRunFreesItsLease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first := start(ctx, t, p, st, func(r *Runner) {
-		r.Providers, r.Owner = g.providers, Owner{Token: "t1", Name: "the first", TTL: 30 * time.Millisecond}
+		r.Providers, r.Owner = g.providers, Owner{Token: "t1", Name: "the first", TTL: 3 * time.Second}
 	})
 	<-g.reached
 	cancel()
