@@ -436,7 +436,7 @@ func (r *running) report(ctx context.Context, d Done) error {
 	if d.Seat.Control() {
 		return nil
 	}
-	return r.progress(ctx)
+	return r.progress(ctx, false)
 }
 
 // tell tells Progress of trials that were closed before this run.
@@ -446,11 +446,12 @@ func (r *running) tell(ctx context.Context) error {
 	if !r.untold {
 		return nil
 	}
-	return r.progress(ctx)
+	return r.progress(ctx, false)
 }
 
-// progress tells the counts; the caller holds mu.
-func (r *running) progress(ctx context.Context) error {
+// progress tells the counts; the caller holds mu. The counts of a finished
+// campaign are told once, as the last thing.
+func (r *running) progress(ctx context.Context, last bool) error {
 	r.untold = false
 	if r.Progress == nil {
 		return nil
@@ -467,6 +468,9 @@ func (r *running) progress(ctx context.Context) error {
 		return err
 	}
 	pr.Ceiling = c
+	if pr.Done == pr.Planned && !last {
+		return nil // the last line is told by finish, when all money is settled
+	}
 	r.Progress(pr)
 	return nil
 }
@@ -485,6 +489,12 @@ func (r *running) ceiling(ctx context.Context) (store.Ceiling, error) {
 }
 
 func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
+	r.mu.Lock()
+	err := r.progress(ctx, true)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if err := r.Store.SetCampaignStatus(ctx, r.Plan.ID, status, nil); err != nil {
 		return nil, fmt.Errorf("campaign %s: %w", r.Plan.ID, err)
 	}

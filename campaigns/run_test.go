@@ -105,6 +105,9 @@ func TestRunReportsEveryTrialOnceAndSettles(t *testing.T) {
 	if last.Done != last.Planned || last.Planned != 3*len(p.Cases)*p.Trials || last.Ceiling.Limit != 50_000_000 {
 		t.Errorf("last progress %+v", last)
 	}
+	if last.Ceiling.Held != 0 || last.Ceiling.Charged != got.out.Ceiling.Charged {
+		t.Errorf("the last progress shows %+v, the settled account is %+v", last.Ceiling, got.out.Ceiling)
+	}
 	c := got.out.Ceiling
 	if c.Held != 0 || c.Charged == 0 || c.Charged+c.Held > c.Limit {
 		t.Errorf("ceiling after the run %+v", c)

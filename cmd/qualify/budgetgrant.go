@@ -78,6 +78,9 @@ func (a *app) grant(ctx context.Context, total string, f grantFlags) error {
 			}{schemaRef{"qualify.budget", 1}, docs})
 		}
 		a.printCeilings(docs)
+		if strings.HasPrefix(c.Name, campaigns.OwnCeiling("")) {
+			a.talkf("note: the next run of the campaign sets this ceiling to ceiling_usd of its file; raise it there")
+		}
 		if c.Halted {
 			a.talkf("ceiling %s stays halted; acknowledge with --ack %s", c.Name, strings.Join(c.Overruns, ","))
 		}
