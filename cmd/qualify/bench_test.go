@@ -70,7 +70,7 @@ type figure struct {
 	Calls          int     `json:"model_calls,omitempty"`
 	Commits        int64   `json:"commits,omitempty"` // transactions, counted by the store
 	Writes         int64   `json:"writes,omitempty"`  // logical writes that shared them
-	Bytes          int64   `json:"bytes,omitempty"`
+	Bytes          int64   `json:"bytes,omitempty"`   // input read, rows written, or the store's file after a campaign
 	PeakBytes      int64   `json:"peak_rss_bytes,omitempty"`
 	TraceSetDigest string  `json:"trace_set_digest,omitempty"`
 }
