@@ -468,8 +468,8 @@ func (r *running) progress(ctx context.Context, last bool) error {
 		return err
 	}
 	pr.Ceiling = c
-	if pr.Done == pr.Planned && !last {
-		return nil // the last line is told by finish, when all money is settled
+	if (pr.Done == pr.Planned) != last {
+		return nil // finish tells that all is done, when all money is settled
 	}
 	r.Progress(pr)
 	return nil
