@@ -373,6 +373,23 @@ func (s *Store) AcquireLease(ctx context.Context, name, token, owner string, ttl
 
 // RenewLease implements store.Records.
 func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	return s.extendLease(ctx, name, token, ttl, func(l store.Lease, now time.Time) error {
+		if !l.HeldBy(token, now) {
+			return fmt.Errorf("renew lease %s: %w", name, store.ErrLeaseLost)
+		}
+		return nil
+	})
+}
+
+// KeepLease implements store.Records.
+func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	return s.extendLease(ctx, name, token, ttl, func(l store.Lease, _ time.Time) error {
+		return store.Fence{Name: name, Token: token}.Check(l)
+	})
+}
+
+// extendLease gives a lease that passes the check a new end.
+func (s *Store) extendLease(ctx context.Context, name, token string, ttl time.Duration, check func(store.Lease, time.Time) error) (store.Lease, error) {
 	if err := store.CheckLease(name, token, ttl); err != nil {
 		return store.Lease{}, err
 	}
@@ -382,29 +399,10 @@ func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Dur
 	defer s.mu.Unlock()
 	now := store.LeaseTime(s.now())
 	l := s.leases[name]
-	if !l.HeldBy(token, now) {
-		return store.Lease{}, fmt.Errorf("renew lease %s: %w", name, store.ErrLeaseLost)
+	if err := check(l, now); err != nil {
+		return store.Lease{}, err
 	}
 	l.ExpiresAt = store.LeaseTime(now.Add(ttl))
-	s.leases[name] = l
-	s.writes++
-	return l, nil
-}
-
-// KeepLease implements store.Records.
-func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
-	if err := store.CheckLease(name, token, ttl); err != nil {
-		return store.Lease{}, err
-	}
-	if err := s.enterWrite(ctx); err != nil {
-		return store.Lease{}, err
-	}
-	defer s.mu.Unlock()
-	l := s.leases[name]
-	if err := (store.Fence{Name: name, Token: token}).Check(l); err != nil {
-		return store.Lease{}, err
-	}
-	l.ExpiresAt = store.LeaseTime(s.now().Add(ttl))
 	s.leases[name] = l
 	s.writes++
 	return l, nil

@@ -70,39 +70,28 @@ func (s *Store) AcquireLease(ctx context.Context, name, token, owner string, ttl
 
 // RenewLease implements store.Records.
 func (s *Store) RenewLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
-	if err := store.CheckLease(name, token, ttl); err != nil {
-		return store.Lease{}, err
-	}
-	var out store.Lease
-	err := s.write(ctx, "renew lease", false, func(ctx context.Context, w *writer) error {
-		now, err := w.now(ctx)
-		if err != nil {
-			return err
-		}
-		l, err := w.lease(ctx, name)
-		if err != nil {
-			return err
-		}
+	return s.extendLease(ctx, "renew lease", name, token, ttl, func(l store.Lease, now time.Time) error {
 		if !l.HeldBy(token, now) {
 			return fmt.Errorf("renew lease %s: %w", name, store.ErrLeaseLost)
 		}
-		l.ExpiresAt = store.LeaseTime(now.Add(ttl))
-		out = l
-		return w.putLease(ctx, l)
+		return nil
 	})
-	if err != nil {
-		return store.Lease{}, err
-	}
-	return out, nil
 }
 
 // KeepLease implements store.Records.
 func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	return s.extendLease(ctx, "keep lease", name, token, ttl, func(l store.Lease, _ time.Time) error {
+		return store.Fence{Name: name, Token: token}.Check(l)
+	})
+}
+
+// extendLease gives a lease that passes the check a new end.
+func (s *Store) extendLease(ctx context.Context, what, name, token string, ttl time.Duration, check func(store.Lease, time.Time) error) (store.Lease, error) {
 	if err := store.CheckLease(name, token, ttl); err != nil {
 		return store.Lease{}, err
 	}
 	var out store.Lease
-	err := s.write(ctx, "keep lease", false, func(ctx context.Context, w *writer) error {
+	err := s.write(ctx, what, false, func(ctx context.Context, w *writer) error {
 		now, err := w.now(ctx)
 		if err != nil {
 			return err
@@ -111,7 +100,7 @@ func (s *Store) KeepLease(ctx context.Context, name, token string, ttl time.Dura
 		if err != nil {
 			return err
 		}
-		if err := (store.Fence{Name: name, Token: token}).Check(l); err != nil {
+		if err := check(l, now); err != nil {
 			return err
 		}
 		l.ExpiresAt = store.LeaseTime(now.Add(ttl))
