@@ -103,13 +103,3 @@ func (p *Plan) allotmentOf(s Seat) string {
 	}
 	return p.ID + "/" + Triple{Case: s.Case, Index: s.Index, Arms: []Arm{s.Arm}}.ID()
 }
-
-// SeatOf finds the seat of a trial record.
-func (p *Plan) SeatOf(t store.Trial) (Seat, bool) {
-	for _, s := range p.Seats() {
-		if s.Key() == t.Key {
-			return s, true
-		}
-	}
-	return Seat{}, false
-}

@@ -4,19 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"github.com/agentrooms/qualify/evaluator"
 )
 
-// ScoreJSON writes the score document, indented, with a final newline. Equal
-// documents give equal bytes.
-func ScoreJSON(w io.Writer, doc *evaluator.ScoreDocument) error { return writeJSON(w, doc) }
-
-// RunJSON writes the run document, indented, with a final newline. Equal
-// documents give equal bytes.
-func RunJSON(w io.Writer, doc *evaluator.RunDocument) error { return writeJSON(w, doc) }
-
-func writeJSON(w io.Writer, doc any) error {
+// JSON writes a document, indented, with a final newline. Equal documents give
+// equal bytes.
+func JSON(w io.Writer, doc any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

@@ -214,7 +214,7 @@ func TestFormat_MoneyAndTime(t *testing.T) {
 func TestJSON_KeysOfTheShapes(t *testing.T) {
 	t.Parallel()
 	var s, r bytes.Buffer
-	if err := errors.Join(ScoreJSON(&s, scoreDoc()), RunJSON(&r, runDoc())); err != nil {
+	if err := errors.Join(JSON(&s, scoreDoc()), JSON(&r, runDoc())); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -257,7 +257,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("pipe closed") }
 
 func TestReports_WriteErrorsAreReturned(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{ScoreTable(broken{}, scoreDoc()), RunTable(broken{}, runDoc()), ScoreJSON(broken{}, scoreDoc()), RunJSON(broken{}, runDoc())} {
+	for _, err := range []error{ScoreTable(broken{}, scoreDoc()), RunTable(broken{}, runDoc()), JSON(broken{}, scoreDoc()), JSON(broken{}, runDoc())} {
 		if err == nil || !strings.Contains(err.Error(), "pipe closed") {
 			t.Errorf("got %v", err)
 		}

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+
+	"github.com/agentrooms/qualify/reports"
 )
 
 // schemaRef heads every --json document.
@@ -12,15 +13,7 @@ type schemaRef struct {
 }
 
 // printJSON writes one document to stdout.
-func (a *app) printJSON(doc any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(doc); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
-}
+func (a *app) printJSON(doc any) error { return reports.JSON(a.out, doc) }
 
 // printf writes data to stdout; a failed write comes back from the flush at
 // the end of run.

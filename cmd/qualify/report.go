@@ -109,7 +109,7 @@ func checkOutput(path string) (exists bool, err error) {
 func writeReport(w io.Writer, format string, doc *evaluator.RunDocument) error {
 	switch format {
 	case formatJSON:
-		return reports.RunJSON(w, doc)
+		return reports.JSON(w, doc)
 	case formatMarkdown:
 		return reports.RunMarkdown(w, doc)
 	}

@@ -140,7 +140,7 @@ func TestQ7_ReportIsTheDocumentOfTheRun(t *testing.T) {
 	t.Parallel()
 	res := storedCampaignOf(t)
 	var ran bytes.Buffer
-	if err := reports.RunJSON(&ran, res.doc); err != nil {
+	if err := reports.JSON(&ran, res.doc); err != nil {
 		t.Fatal(err)
 	}
 	code, out, talk := runWith(t, res.store, "report", res.plan.ID, "--format", "json")
