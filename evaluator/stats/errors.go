@@ -19,6 +19,10 @@ var (
 	ErrNotInteger     = errors.New("the exact method needs whole counts, not effective ones")
 	ErrOrder          = errors.New("looks are not in increasing order of information")
 	ErrSpent          = errors.New("no alpha is left to spend at this look")
+	ErrUneven         = errors.New("cases have different numbers of trials")
+	ErrNotPositive    = errors.New("a ratio needs values above zero")
+	ErrNoSuccess      = errors.New("no success: cost per success is undefined")
+	ErrUnbounded      = errors.New("the denominator is not told apart from zero: the interval is unbounded")
 )
 
 // MinFamilies is the least number of families from which the package tests a
