@@ -53,10 +53,31 @@ func ClusteredMean(values []float64, clusters []string) (Clustered, error) {
 		ss += sums[k] * sums[k]
 	}
 	n, k := float64(c.N), float64(c.Clusters)
-	c.CR0 = math.Sqrt(ss) / n
+	scale := largest(values)
+	c.CR0 = snap(math.Sqrt(ss)/n, scale)
 	c.CR1 = c.CR0 * math.Sqrt(k/(k-1))
-	c.IID = stat.StdErr(stat.StdDev(values, nil), n)
+	c.IID = snap(stat.StdErr(stat.StdDev(values, nil), n), scale)
 	return c, nil
+}
+
+// snap turns an error that is nothing but rounding into zero, so that values
+// without variation are refused and never tested: scale is the greatest
+// magnitude that entered the sums.
+func snap(se, scale float64) float64 {
+	if se <= 1e-12*scale {
+		return 0
+	}
+	return se
+}
+
+func largest(values ...[]float64) float64 {
+	var most float64
+	for _, vs := range values {
+		for _, v := range vs {
+			most = max(most, math.Abs(v))
+		}
+	}
+	return most
 }
 
 // Deff is the design effect (CR1/IID)²: the factor by which clustering
