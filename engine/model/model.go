@@ -85,6 +85,12 @@ type Call struct {
 	Model           string
 	Params          map[string]string // decimal strings: temperature, top_p
 	MaxOutputTokens int
+
+	// Agent and Task say on whose authority and for which task or message the
+	// call is made. They serve parties that route calls to others; they are no
+	// part of a call's digest, and no model is told them.
+	Agent string `json:"-"`
+	Task  string `json:"-"`
 }
 
 // Message is one entry of the conversation. A user message with From is
@@ -140,4 +146,15 @@ type Reply struct {
 	DurationUS int64 // virtual duration for providers on virtual time, else measured
 	Error      string
 	Code       string
+	// Micros is the cost in USD micros, given by a Pricer only; nil means that
+	// it is not known, which is never zero (R38).
+	Micros *int64
+}
+
+// Pricer is implemented by providers that state costs themselves, in USD
+// micros; the price table is not asked then.
+type Pricer interface {
+	// BoundMicros is the most the call can cost (R41); it must be a true upper
+	// bound and may not be negative. ErrUnbounded when there is none.
+	BoundMicros(call Call) (int64, error)
 }
