@@ -14,6 +14,8 @@ const (
 	CmdTimer    CommandKind = "timer"    // Timer
 	CmdNote     CommandKind = "note"     // Note: a recorded decision, acted on by nobody
 	CmdEnd      CommandKind = "end"      // End: the mode stops asking for work until the owner speaks
+	CmdPost     CommandKind = "post"     // Post: a message for the room's readers; the outbox does not deliver it
+	CmdAnswer   CommandKind = "answer"   // Answer: what came of an owner's command
 )
 
 // Command is one wish of a machine. Commands are part of the committed row
@@ -27,6 +29,8 @@ type Command struct {
 	Timer    *Timer      `json:"timer,omitempty"`
 	Note     *Note       `json:"note,omitempty"`
 	End      *End        `json:"end,omitempty"`
+	Post     *Say        `json:"post,omitempty"`
+	Answer   *Answer     `json:"answer,omitempty"`
 }
 
 // Call is one operation to dispatch: a model call (Request) or a tool call
@@ -191,6 +195,9 @@ func (c *Command) Texts() []*Text {
 	}
 	if c.Note != nil {
 		ts = append(ts, &c.Note.Body)
+	}
+	if c.Post != nil {
+		ts = append(ts, &c.Post.Text)
 	}
 	return ts
 }

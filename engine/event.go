@@ -16,6 +16,7 @@ const (
 	EvReservationRefused EventKind = "reservation_refused" // Refusal: the room's money does not cover the bound
 	EvDispatchRefused    EventKind = "dispatch_refused"    // Refusal: authority gone, cost unbounded, or limit reached
 	EvTimer              EventKind = "timer"               // Timer
+	EvOwnerCommand       EventKind = "owner_command"       // Command: pause, resume, cancel, grant, readmit, reconcile
 )
 
 // Event is one fact folded by a Machine: one room revision. The runtime
@@ -32,6 +33,7 @@ type Event struct {
 	Tool    *ToolResult   `json:"tool,omitempty"`    //
 	Refusal *Refusal      `json:"refusal,omitempty"` //
 	Timer   string        `json:"timer,omitempty"`   // id given in the Timer command
+	Command *OwnerCommand `json:"command,omitempty"` //
 	Facts   *Facts        `json:"facts,omitempty"`   //
 	Money   Money         `json:"money"`             // the room's money just before this commit
 }
@@ -42,6 +44,9 @@ type OwnerMessage struct {
 	Type string `json:"type"` // MsgRequest, MsgCorrection, …
 	From string `json:"from"` // participant id of the resolved author
 	Text Text   `json:"text"`
+	// Objective names the objective the message is about; empty when the
+	// message says nothing of the kind.
+	Objective string `json:"objective,omitempty"`
 }
 
 // Types of owner messages. Correction, redirect, interrupt, manual edit and
@@ -54,6 +59,9 @@ const (
 	MsgInterrupt  = "interrupt"
 	MsgManualEdit = "manual_edit"
 	MsgTakeover   = "takeover"
+	// MsgProposal is a specialist's persisted proposal (R18): material for
+	// interpretation, whoever it names.
+	MsgProposal = "proposal"
 )
 
 // ModelReply is the outcome of one model call.

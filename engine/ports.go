@@ -112,11 +112,12 @@ type Owner interface {
 	Exhausted() bool
 }
 
-// OwnerSay is a message to come. Its EventID is stable.
+// OwnerSay is a message or a command to come. Its EventID is stable.
 type OwnerSay struct {
 	EventID string
 	AtUS    int64
 	Message OwnerMessage
+	Command *OwnerCommand // a command instead of a message; nil for a message
 }
 
 // Target joins the values of the named argument fields by "/"; strings stand

@@ -316,6 +316,10 @@ func (s *state) checkCommand(c *engine.Command) error {
 		ok = c.Note != nil
 	case engine.CmdEnd:
 		ok = c.End != nil && slices.Contains([]string{GaveUp, Escalated, Budget, StepLimit}, c.End.Reason)
+	case engine.CmdPost:
+		ok = c.Post != nil && c.Post.ID != ""
+	case engine.CmdAnswer:
+		ok = c.Answer != nil && c.Answer.Key != "" && c.Answer.Digest != ""
 	default:
 		return fmt.Errorf("command kind %q is unknown", c.Kind)
 	}
@@ -346,6 +350,7 @@ func cloneCommand(c engine.Command) engine.Command {
 	}
 	c.Say, c.Claim, c.Artifact = clonePtr(c.Say), clonePtr(c.Claim), clonePtr(c.Artifact)
 	c.Timer, c.Note, c.End = clonePtr(c.Timer), clonePtr(c.Note), clonePtr(c.End)
+	c.Post, c.Answer = clonePtr(c.Post), clonePtr(c.Answer)
 	return c
 }
 
