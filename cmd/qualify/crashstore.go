@@ -83,6 +83,15 @@ func (s crashStore) Release(ctx context.Context, id string, charged, keep int64)
 	return a, s.after(err)
 }
 
+func (s crashStore) Enqueue(ctx context.Context, a store.Allotment) (store.Ticket, error) {
+	t, err := s.Store.Enqueue(ctx, a)
+	return t, s.after(err)
+}
+
+func (s crashStore) Dequeue(ctx context.Context, ceiling string, funds store.Funds, campaign string) error {
+	return s.after(s.Store.Dequeue(ctx, ceiling, funds, campaign))
+}
+
 func (s crashStore) PutCampaign(ctx context.Context, c store.Campaign) error {
 	return s.after(s.Store.PutCampaign(ctx, c))
 }

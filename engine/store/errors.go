@@ -12,7 +12,8 @@ var (
 	ErrAlreadyDispatched = errors.New("already dispatched") // the dispatch mark exists
 	ErrHalted            = errors.New("budget halted")
 	ErrBelowSpent        = errors.New("limit below charged and held")
-	ErrExhausted         = errors.New("ceiling exhausted") // the allotment does not fit now
+	ErrExhausted         = errors.New("ceiling exhausted")     // the allotment does not fit now
+	ErrQueued            = errors.New("others wait before it") // the allotment is not granted out of turn
 	ErrSchemaNewer       = errors.New("store was made by a newer version")
 	ErrSchemaOlder       = errors.New("store needs migration")
 	ErrLeaseLost         = errors.New("lease lost")

@@ -2,8 +2,10 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/budget"
@@ -296,6 +298,12 @@ func CheckSnapshot(h *Head, s *Snapshot) error {
 		return fmt.Errorf("snapshot room=%s rev=%d: not the state of head %d: %w", h.Room, s.Rev, h.Rev, ErrConflict)
 	}
 	return nil
+}
+
+// SortLoaded puts operations and effects into the order that Loaded states.
+func SortLoaded(l *Loaded) {
+	slices.SortFunc(l.Ops, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Rev, b.Rev), cmp.Compare(a.Ordinal, b.Ordinal)) })
+	slices.SortFunc(l.Effects, func(a, b Effect) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // CloseHead closes the room with a termination word. It reports false when it

@@ -18,9 +18,12 @@ type Records interface {
 	Ceilings(ctx context.Context) ([]Ceiling, error)
 
 	// Allot moves Sum from available to held in one transaction, or fails with
-	// ErrExhausted or ErrHalted and moves nothing. An equal allotment that
-	// exists is returned unchanged (ErrExists if it differs; the cap is a
-	// condition of the grant and may differ).
+	// ErrExhausted, ErrHalted or ErrQueued and moves nothing. ErrQueued: another
+	// campaign has a live ticket for this ceiling, and this one has none or a
+	// later one. A grant takes the campaign's ticket away. An equal allotment
+	// that exists is returned unchanged (ErrExists if it differs; the cap is a
+	// condition of the grant and may differ). The time it takes does not depend
+	// on how many allotments there were before.
 	Allot(ctx context.Context, a Allotment) (Allotment, error)
 	// Release closes an allotment: charged is added to the ceiling's charged,
 	// keep stays held (uncertain operations), the rest of the sum is released.
@@ -31,6 +34,20 @@ type Records interface {
 	// OpenAllotments gives a ceiling with its allotments that are not released,
 	// in order of grant: both of one moment. ErrNotFound.
 	OpenAllotments(ctx context.Context, ceiling string, funds Funds) (Ceiling, []Allotment, error)
+	// CampaignWeight is the running sum of what a campaign's allotments weigh
+	// against its cap (Allotment.Weight), 0 where there are none.
+	CampaignWeight(ctx context.Context, campaign string, funds Funds) (int64, error)
+
+	// Enqueue gives the campaign of a a place in the queue of a's ceiling, behind
+	// all that wait already; it has one place there, and keeps it when it asks
+	// again under the same fence, also for another allotment. The fence of ctx
+	// says whose lease keeps the ticket alive: ErrInvalid without one. Dead
+	// tickets of the ceiling are removed. ErrNotFound without the ceiling.
+	Enqueue(ctx context.Context, a Allotment) (Ticket, error)
+	// Dequeue gives the place of a campaign up; without one it is a no-op.
+	Dequeue(ctx context.Context, ceiling string, funds Funds, campaign string) error
+	// Queue lists the live tickets of a ceiling, first come first.
+	Queue(ctx context.Context, ceiling string, funds Funds) ([]Ticket, error)
 	// Ledger lists rows in order, after row n (exclusive), at most limit (0: all).
 	Ledger(ctx context.Context, after int64, limit int) ([]LedgerRow, error)
 

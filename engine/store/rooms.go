@@ -19,6 +19,17 @@ type Rooms interface {
 	// effects. ErrNotFound.
 	Load(ctx context.Context, room string) (*Loaded, error)
 
+	// LoadTail is Load for a restart, whose cost does not depend on what the
+	// snapshot covers: with a snapshot, Rows begin with the snapshot's own row,
+	// and Ops and Effects are left out (see LoadOps). Without one it returns
+	// what Load does. ErrNotFound.
+	LoadTail(ctx context.Context, room string) (*Loaded, error)
+
+	// LoadOps returns the head, the named operations with their receipts, by
+	// (Rev, Ordinal), and the effects of these, in one consistent state;
+	// unknown ids are absent, and so are Rows and Snapshot. ErrNotFound.
+	LoadOps(ctx context.Context, room string, ids []string) (*Loaded, error)
+
 	// Rows lists rows after revision after (exclusive; -1 from the first),
 	// ascending, at most limit (0: all), whether a snapshot covers them or
 	// not. ErrNotFound.
@@ -65,8 +76,9 @@ type Rooms interface {
 	// is not acknowledged), ErrBelowSpent under charged+held, ErrInvalid.
 	GrantRoom(ctx context.Context, room string, total int64, ackOps []string) (Head, error)
 
-	// PutSnapshot stores a snapshot of the head. ErrConflict when rev is not
-	// the head or digest is not the head row's state digest.
+	// PutSnapshot stores a snapshot of the head in place of the one before.
+	// ErrConflict when rev is not the head or the digest of State is not the
+	// head row's state digest.
 	PutSnapshot(ctx context.Context, room string, s Snapshot) error
 
 	// CloseRoom marks the room closed with a termination word; later commits
@@ -288,11 +300,17 @@ type IndexEntry struct {
 	Space, Key, Value string
 }
 
-// Snapshot is a machine state at a revision.
+// Snapshot is a machine state at a revision. It shortens a restart; the rows
+// stay the truth, and a room loses nothing without its snapshot.
 type Snapshot struct {
 	Rev     int64
-	Machine string
-	State   []byte
+	Machine string // version that State is of
+	State   []byte // its digest is the row's StateDigest
+	// Folds is what the runtime, world and owner have made of the rows up to
+	// Rev; stores do not read it. Unlike State it holds content by value, so
+	// whoever withholds content of a room must leave it out. Empty in the
+	// snapshot of a closed room, and when world or owner cannot be stored.
+	Folds []byte
 }
 
 // Loaded is a room as stored.

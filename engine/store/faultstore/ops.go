@@ -32,11 +32,12 @@ const (
 // classes is the taxonomy; New refuses to work when it does not name exactly
 // the methods of store.Store, so that a new method cannot slip past the plans.
 var classes = map[Op]Class{
-	"CreateRoom": Write, "Load": Read, "Rows": Read, "Commit": Write, "MarkDispatched": Write, "PutReceipt": Write, "PutEffect": Write,
+	"CreateRoom": Write, "Load": Read, "LoadTail": Read, "LoadOps": Read, "Rows": Read, "Commit": Write, "MarkDispatched": Write, "PutReceipt": Write, "PutEffect": Write,
 	"Reconcile": Write, "GrantRoom": Write, "PutSnapshot": Write, "CloseRoom": Write, "Blobs": Read, "Outbox": Read, "Delivered": Write,
 	"Lookup": Read, "ListRooms": Read,
 
 	"EnsureCeiling": Write, "Grant": Write, "Ceilings": Read, "Allot": Write, "Release": Write, "Allotments": Read, "OpenAllotments": Read,
+	"CampaignWeight": Read, "Enqueue": Write, "Dequeue": Write, "Queue": Read,
 	"Ledger": Read, "PutCampaign": Write, "SetCampaignStatus": Write, "Campaign": Read, "Campaigns": Read, "PutTrial": Write, "Trials": Read,
 	"PutTrace": Write, "Trace": Read, "AcquireLease": Write, "RenewLease": Write, "ReleaseLease": Write, "KeepLease": Write,
 	"BreakLease": Write, "Leases": Read, "AppendSeal": Write, "SealLog": Read,

@@ -77,7 +77,7 @@ func plausible(op Op) []any {
 		return []any{store.Commit{Room: "r", ExpectRev: -1, Row: row}}
 	case "EnsureCeiling", "Grant":
 		return []any{"c", store.FundsSimulated, int64(1)}
-	case "Allot":
+	case "Allot", "Enqueue":
 		return []any{store.Allotment{ID: "a", Ceiling: "c", Funds: store.FundsSimulated, Sum: 1}}
 	case "AcquireLease":
 		return []any{"l", "t", "me", 1_000_000}

@@ -50,6 +50,26 @@ func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.
 	return o.ceiling, o.allotments, err
 }
 
+// CampaignWeight implements store.Records.
+func (s *Store) CampaignWeight(ctx context.Context, campaign string, funds store.Funds) (int64, error) {
+	return call(ctx, s, "CampaignWeight", func() (int64, error) { return s.inner.CampaignWeight(ctx, campaign, funds) })
+}
+
+// Enqueue implements store.Records.
+func (s *Store) Enqueue(ctx context.Context, a store.Allotment) (store.Ticket, error) {
+	return call(ctx, s, "Enqueue", func() (store.Ticket, error) { return s.inner.Enqueue(ctx, a) })
+}
+
+// Dequeue implements store.Records.
+func (s *Store) Dequeue(ctx context.Context, ceiling string, funds store.Funds, campaign string) error {
+	return do(ctx, s, "Dequeue", func() error { return s.inner.Dequeue(ctx, ceiling, funds, campaign) })
+}
+
+// Queue implements store.Records.
+func (s *Store) Queue(ctx context.Context, ceiling string, funds store.Funds) ([]store.Ticket, error) {
+	return call(ctx, s, "Queue", func() ([]store.Ticket, error) { return s.inner.Queue(ctx, ceiling, funds) })
+}
+
 // Ledger implements store.Records.
 func (s *Store) Ledger(ctx context.Context, after int64, limit int) ([]store.LedgerRow, error) {
 	return call(ctx, s, "Ledger", func() ([]store.LedgerRow, error) { return s.inner.Ledger(ctx, after, limit) })

@@ -16,6 +16,16 @@ func (s *Store) Load(ctx context.Context, room string) (*store.Loaded, error) {
 	return call(ctx, s, "Load", func() (*store.Loaded, error) { return s.inner.Load(ctx, room) })
 }
 
+// LoadTail implements store.Rooms.
+func (s *Store) LoadTail(ctx context.Context, room string) (*store.Loaded, error) {
+	return call(ctx, s, "LoadTail", func() (*store.Loaded, error) { return s.inner.LoadTail(ctx, room) })
+}
+
+// LoadOps implements store.Rooms.
+func (s *Store) LoadOps(ctx context.Context, room string, ids []string) (*store.Loaded, error) {
+	return call(ctx, s, "LoadOps", func() (*store.Loaded, error) { return s.inner.LoadOps(ctx, room, ids) })
+}
+
 // Rows implements store.Rooms.
 func (s *Store) Rows(ctx context.Context, room string, after int64, limit int) ([]store.Row, error) {
 	return call(ctx, s, "Rows", func() ([]store.Row, error) { return s.inner.Rows(ctx, room, after, limit) })

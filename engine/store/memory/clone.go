@@ -48,6 +48,11 @@ func cloneReconciliation(r *store.Reconciliation) *store.Reconciliation {
 	return &c
 }
 
+func cloneSnapshot(s store.Snapshot) *store.Snapshot {
+	s.State, s.Folds = bytes.Clone(s.State), bytes.Clone(s.Folds)
+	return &s
+}
+
 func cloneUsage(u *engine.Usage) *engine.Usage {
 	if u == nil {
 		return nil

@@ -105,17 +105,17 @@ func (s *Store) Allot(ctx context.Context, a store.Allotment) (store.Allotment, 
 	if err != nil {
 		return store.Allotment{}, err
 	}
-	used := int64(0)
-	for _, o := range s.allotments {
-		if o.Campaign == a.Campaign && o.Funds == a.Funds {
-			used += o.Weight()
-		}
+	if err := store.CheckTurn(&a, s.queue(a.Ceiling, a.Funds)); err != nil {
+		return store.Allotment{}, err
 	}
 	a.Released, a.Charged, a.Kept = false, 0, 0
-	row, err := c.Draw(&a, used)
+	purse := purseKey{a.Campaign, a.Funds}
+	row, err := c.Draw(&a, s.weights[purse])
 	if err != nil {
 		return store.Allotment{}, err
 	}
+	s.weights[purse] = store.Weigh(s.weights[purse], nil, &a)
+	s.dequeue(a.Ceiling, a.Funds, a.Campaign)
 	s.allotments = append(s.allotments, &a)
 	s.allotment[a.ID] = &a
 	s.append(row)
@@ -142,10 +142,13 @@ func (s *Store) Release(ctx context.Context, id string, charged, keep int64) (st
 	if err != nil {
 		return store.Allotment{}, err
 	}
+	before := *a
 	rows, err := c.Return(a, charged, keep)
 	if err != nil {
 		return store.Allotment{}, err
 	}
+	purse := purseKey{a.Campaign, a.Funds}
+	s.weights[purse] = store.Weigh(s.weights[purse], &before, a)
 	s.append(rows...)
 	return *a, nil
 }

@@ -82,6 +82,16 @@ func (s *Store) CreateRoom(ctx context.Context, n store.NewRoom) error {
 
 // Load implements store.Rooms.
 func (s *Store) Load(ctx context.Context, id string) (*store.Loaded, error) {
+	return s.load(ctx, id, false)
+}
+
+// LoadTail implements store.Rooms.
+func (s *Store) LoadTail(ctx context.Context, id string) (*store.Loaded, error) {
+	return s.load(ctx, id, true)
+}
+
+// load reads a room; tail leaves out what a snapshot covers, but its own row.
+func (s *Store) load(ctx context.Context, id string, tail bool) (*store.Loaded, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -90,17 +100,51 @@ func (s *Store) Load(ctx context.Context, id string) (*store.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &store.Loaded{Head: cloneHead(r.head), Effects: slices.Clone(r.effects)}
+	l := &store.Loaded{Head: cloneHead(r.head)}
 	from := int64(0)
 	if r.snapshot != nil {
-		snap := *r.snapshot
-		snap.State = bytes.Clone(snap.State)
-		l.Snapshot, from = &snap, snap.Rev+1
+		l.Snapshot = cloneSnapshot(*r.snapshot)
+		from = l.Snapshot.Rev + 1
+		if tail {
+			l.Rows = cloneRows(r.rows[l.Snapshot.Rev:])
+			return l, nil
+		}
 	}
-	l.Rows = cloneRows(r.rows[from:])
+	l.Rows, l.Effects = cloneRows(r.rows[from:]), slices.Clone(r.effects)
 	for _, op := range r.ops {
 		l.Ops = append(l.Ops, cloneOp(*op))
 	}
+	return l, nil
+}
+
+// LoadOps implements store.Rooms.
+func (s *Store) LoadOps(ctx context.Context, id string, ids []string) (*store.Loaded, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	r, err := s.room(id)
+	if err != nil {
+		return nil, err
+	}
+	l := &store.Loaded{Head: cloneHead(r.head)}
+	seen := map[string]bool{}
+	for _, op := range ids {
+		o, ok := r.op[op]
+		if !ok || seen[op] {
+			continue
+		}
+		seen[op] = true
+		l.Ops = append(l.Ops, cloneOp(*o))
+		for n := 0; ; n++ {
+			i, ok := r.effect[effectKey{op, n}]
+			if !ok {
+				break
+			}
+			l.Effects = append(l.Effects, r.effects[i])
+		}
+	}
+	store.SortLoaded(l)
 	return l, nil
 }
 
@@ -369,8 +413,7 @@ func (s *Store) PutSnapshot(ctx context.Context, id string, snap store.Snapshot)
 	if err := store.CheckSnapshot(&r.head, &snap); err != nil {
 		return err
 	}
-	snap.State = bytes.Clone(snap.State)
-	r.snapshot = &snap
+	r.snapshot = cloneSnapshot(snap)
 	s.writes++
 	return nil
 }

@@ -36,6 +36,9 @@ type Store struct {
 	ceilings   map[ceilingKey]*store.Ceiling
 	allotments []*store.Allotment // in order of grant
 	allotment  map[string]*store.Allotment
+	weights    map[purseKey]int64 // of each campaign's allotments
+	tickets    []store.Ticket     // in order of arrival, dead ones too
+	arrivals   int64              // tickets ever given
 	ledger     []store.LedgerRow
 	campaigns  []*store.Campaign // in order of creation
 	campaign   map[string]*store.Campaign
@@ -48,6 +51,11 @@ type Store struct {
 type ceilingKey struct {
 	name  string
 	funds store.Funds
+}
+
+type purseKey struct {
+	campaign string
+	funds    store.Funds
 }
 
 type trialKey struct{ campaign, key string }
@@ -68,6 +76,7 @@ func New(opts Options) *Store {
 		rooms:     map[string]*room{},
 		ceilings:  map[ceilingKey]*store.Ceiling{},
 		allotment: map[string]*store.Allotment{},
+		weights:   map[purseKey]int64{},
 		campaign:  map[string]*store.Campaign{},
 		trials:    map[trialKey]store.Trial{},
 		traces:    map[trialKey]trace{},

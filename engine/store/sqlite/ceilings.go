@@ -171,8 +171,15 @@ func (w *writer) draw(ctx context.Context, a *store.Allotment) error {
 	if !found {
 		return noCeiling(a.Ceiling, a.Funds)
 	}
+	waiting, _, err := w.queue(ctx, a.Ceiling, a.Funds)
+	if err != nil {
+		return err
+	}
+	if err := store.CheckTurn(a, waiting); err != nil {
+		return err
+	}
 	var used int64
-	if _, err := w.row(ctx, sqlCampaignWeight, []any{a.Campaign, string(a.Funds)}, &used); err != nil {
+	if _, err := w.row(ctx, sqlPurse, []any{a.Campaign, string(a.Funds)}, &used); err != nil {
 		return err
 	}
 	row, err := c.Draw(a, used)
@@ -180,6 +187,12 @@ func (w *writer) draw(ctx context.Context, a *store.Allotment) error {
 		return err
 	}
 	if err := w.exec(ctx, sqlInsertAllotment, a.ID, a.Ceiling, string(a.Funds), a.Campaign, a.Sum, a.CampaignCap); err != nil {
+		return err
+	}
+	if err := w.weigh(ctx, nil, a); err != nil {
+		return err
+	}
+	if err := w.exec(ctx, sqlDropTicket, a.Ceiling, string(a.Funds), a.Campaign); err != nil {
 		return err
 	}
 	return w.putCeiling(ctx, &c, row)
@@ -230,8 +243,12 @@ func (w *writer) release(ctx context.Context, id string, charged, keep int64) (s
 	if !found {
 		return a, noCeiling(a.Ceiling, a.Funds)
 	}
+	before := a
 	rows, err := c.Return(&a, charged, keep)
 	if err != nil {
+		return a, err
+	}
+	if err := w.weigh(ctx, &before, &a); err != nil {
 		return a, err
 	}
 	if err := w.exec(ctx, sqlReleaseAllotment, charged, keep, id); err != nil {

@@ -74,21 +74,33 @@ func (s *Store) CreateRoom(ctx context.Context, r store.NewRoom) error {
 
 // Load implements store.Rooms.
 func (s *Store) Load(ctx context.Context, room string) (*store.Loaded, error) {
+	return s.load(ctx, "load", room, false)
+}
+
+// LoadTail implements store.Rooms.
+func (s *Store) LoadTail(ctx context.Context, room string) (*store.Loaded, error) {
+	return s.load(ctx, "load tail", room, true)
+}
+
+// load reads a room; tail leaves out what a snapshot covers, but its own row.
+func (s *Store) load(ctx context.Context, what, room string, tail bool) (*store.Loaded, error) {
 	l := &store.Loaded{}
-	err := s.readRoom(ctx, "load", room, true, func(v view, n int64) error {
-		if found, err := v.row(ctx, sqlHead, []any{n}, headFields(&l.Head)...); err != nil {
+	err := s.readRoom(ctx, what, room, true, func(v view, n int64) error {
+		if err := v.head(ctx, n, room, &l.Head); err != nil {
 			return err
-		} else if !found {
-			return fmt.Errorf("room %s: %w", room, store.ErrNotFound)
 		}
-		after := int64(-1)
 		var snap store.Snapshot
-		found, err := v.row(ctx, sqlSnapshot, []any{n}, &snap.Rev, &snap.Machine, &snap.State)
+		found, err := v.snapshot(ctx, n, &snap)
 		if err != nil {
 			return err
 		}
+		after := int64(-1)
 		if found {
 			l.Snapshot, after = &snap, snap.Rev
+		}
+		if found && tail {
+			l.Rows, err = v.rows(ctx, n, after-1, -1)
+			return err
 		}
 		if l.Rows, err = v.rows(ctx, n, after, -1); err != nil {
 			return err
@@ -96,13 +108,65 @@ func (s *Store) Load(ctx context.Context, room string) (*store.Loaded, error) {
 		if l.Ops, err = v.ops(ctx, n); err != nil {
 			return err
 		}
-		l.Effects, err = v.effects(ctx, n)
+		l.Effects, err = v.effects(ctx, sqlEffects, n)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// LoadOps implements store.Rooms.
+func (s *Store) LoadOps(ctx context.Context, room string, ids []string) (*store.Loaded, error) {
+	l := &store.Loaded{}
+	err := s.readRoom(ctx, "load operations", room, true, func(v view, n int64) error {
+		if err := v.head(ctx, n, room, &l.Head); err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, id := range ids {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			var r opRow
+			found, err := v.row(ctx, sqlOpWhole, []any{n, id}, append(r.fields(), &r.op.Request)...)
+			if err != nil {
+				return err
+			}
+			if !found {
+				continue
+			}
+			op, err := r.finish()
+			if err != nil {
+				return err
+			}
+			effects, err := v.effects(ctx, sqlOpEffects, n, id)
+			if err != nil {
+				return err
+			}
+			l.Ops, l.Effects = append(l.Ops, op), append(l.Effects, effects...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	store.SortLoaded(l)
+	return l, nil
+}
+
+func (v view) head(ctx context.Context, n int64, room string, h *store.Head) error {
+	found, err := v.row(ctx, sqlHead, []any{n}, headFields(h)...)
+	if err == nil && !found {
+		err = fmt.Errorf("room %s: %w", room, store.ErrNotFound)
+	}
+	return err
+}
+
+func (v view) snapshot(ctx context.Context, n int64, s *store.Snapshot) (bool, error) {
+	return v.row(ctx, sqlSnapshot, []any{n}, &s.Rev, &s.Machine, &s.State, &s.Folds)
 }
 
 func (v view) rows(ctx context.Context, n, after int64, limit int) ([]store.Row, error) {
@@ -132,9 +196,9 @@ func (v view) ops(ctx context.Context, n int64) ([]store.Op, error) {
 	return out, err
 }
 
-func (v view) effects(ctx context.Context, n int64) ([]store.Effect, error) {
+func (v view) effects(ctx context.Context, query string, args ...any) ([]store.Effect, error) {
 	var out []store.Effect
-	err := v.each(ctx, sqlEffects, []any{n}, func(scan func(...any) error) error {
+	err := v.each(ctx, query, args, func(scan func(...any) error) error {
 		var seq int64
 		var body string
 		if err := scan(&seq, &body); err != nil {
@@ -378,7 +442,7 @@ func (w *writer) checkEffect(ctx context.Context, n int64, e *store.Effect) (don
 
 // PutSnapshot implements store.Rooms.
 func (s *Store) PutSnapshot(ctx context.Context, room string, snap store.Snapshot) error {
-	snap.State = bytes.Clone(bytesOf(snap.State))
+	snap.State, snap.Folds = bytes.Clone(bytesOf(snap.State)), bytes.Clone(snap.Folds)
 	return s.writeRoom(ctx, "snapshot", room, func(ctx context.Context, w *writer, n int64) error {
 		h, err := w.head(ctx, n)
 		if err != nil {
@@ -387,7 +451,7 @@ func (s *Store) PutSnapshot(ctx context.Context, room string, snap store.Snapsho
 		if err := store.CheckSnapshot(&h, &snap); err != nil {
 			return err
 		}
-		return w.exec(ctx, sqlPutSnapshot, n, snap.Rev, snap.Machine, snap.State)
+		return w.exec(ctx, sqlPutSnapshot, n, snap.Rev, snap.Machine, snap.State, snap.Folds)
 	})
 }
 

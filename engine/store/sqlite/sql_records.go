@@ -26,8 +26,23 @@ FROM ledger WHERE n > ? ORDER BY n LIMIT ?`
 
 	sqlOpenAllotments = `SELECT ` + allotmentColumns + ` FROM allotment WHERE ceiling = ? AND funds = ? AND released = 0 ORDER BY n`
 
-	sqlCampaignWeight = `SELECT COALESCE(sum(CASE released WHEN 1 THEN charged + kept ELSE amount END), 0)
-FROM allotment WHERE campaign = ? AND funds = ?`
+	sqlPurse = `SELECT weight FROM purse WHERE campaign = ? AND funds = ?`
+
+	sqlAddToPurse = `INSERT INTO purse (campaign, funds, weight) VALUES (?, ?, ?)
+ON CONFLICT (campaign, funds) DO UPDATE SET weight = weight + excluded.weight`
+
+	sqlMovePurse = `UPDATE purse SET weight = weight + ? WHERE campaign = ? AND funds = ?`
+
+	sqlTickets = `SELECT t.n, t.ceiling, t.funds, t.campaign, t.allotment, t.amount, t.lease, t.token,
+  COALESCE(l.token, ''), COALESCE(l.expires_us, 0)
+FROM ticket AS t LEFT JOIN lease AS l ON l.name = t.lease WHERE t.ceiling = ? AND t.funds = ? ORDER BY t.n`
+
+	sqlInsertTicket = `INSERT INTO ticket (ceiling, funds, campaign, allotment, amount, lease, token)
+VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING n`
+
+	sqlSetTicket = `UPDATE ticket SET allotment = ?, amount = ? WHERE n = ?`
+
+	sqlDropTicket = `DELETE FROM ticket WHERE ceiling = ? AND funds = ? AND campaign = ?`
 
 	sqlInsertAllotment = `INSERT INTO allotment (` + allotmentColumns + `) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0)`
 

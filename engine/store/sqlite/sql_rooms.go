@@ -36,6 +36,8 @@ FROM revision WHERE room = ? AND rev > ? ORDER BY rev LIMIT ?`
 
 	sqlOp = `SELECT ` + opColumns + ` FROM operation WHERE room = ? AND id = ?`
 
+	sqlOpWhole = `SELECT ` + opColumns + `, request FROM operation WHERE room = ? AND id = ?`
+
 	sqlOps = `SELECT ` + opColumns + `, request FROM operation WHERE room = ? ORDER BY rev, ordinal`
 
 	sqlOpExists = `SELECT 1 FROM operation WHERE room = ? AND id = ?`
@@ -66,6 +68,7 @@ WHERE room = ?1 AND charged > reserved AND acknowledged = 0 AND (rev > ?2 OR rev
 	sqlEffectSeq    = `SELECT COALESCE(max(seq), 0) + 1 FROM effect WHERE room = ?`
 	sqlInsertEffect = `INSERT INTO effect (room, op, ord, seq, body) VALUES (?, ?, ?, ?, ?)`
 	sqlEffects      = `SELECT seq, body FROM effect WHERE room = ? ORDER BY seq`
+	sqlOpEffects    = `SELECT seq, body FROM effect WHERE room = ? AND op = ? ORDER BY ord`
 
 	sqlInsertBlob = `INSERT OR IGNORE INTO blob (room, digest, media, content) VALUES (?, ?, ?, ?)`
 	sqlBlob       = `SELECT content FROM blob WHERE room = ? AND digest = ?`
@@ -78,7 +81,7 @@ WHERE room = ?1 AND charged > reserved AND acknowledged = 0 AND (rev > ?2 OR rev
 	sqlRemembered = `SELECT value FROM remembered WHERE room = ? AND space = ? AND key = ?`
 	sqlRemember   = `INSERT INTO remembered (room, space, key, value) VALUES (?, ?, ?, ?)`
 
-	sqlPutSnapshot = `INSERT INTO snapshot (room, rev, machine, state) VALUES (?, ?, ?, ?)
-ON CONFLICT (room) DO UPDATE SET rev = excluded.rev, machine = excluded.machine, state = excluded.state`
-	sqlSnapshot = `SELECT rev, machine, state FROM snapshot WHERE room = ?`
+	sqlPutSnapshot = `INSERT INTO snapshot (room, rev, machine, state, folds) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (room) DO UPDATE SET rev = excluded.rev, machine = excluded.machine, state = excluded.state, folds = excluded.folds`
+	sqlSnapshot = `SELECT rev, machine, state, folds FROM snapshot WHERE room = ?`
 )

@@ -100,7 +100,7 @@ func (h *history) start() {
 func (h *history) step() {
 	steps := []func(){
 		h.commit, h.commit, h.commit, h.dispatch, h.dispatch, h.receipt, h.receipt, h.reconcile, h.effect, h.snapshot, h.closeRoom,
-		h.deliver, h.allot, h.allot, h.release, h.grant, h.campaign, h.trial, h.lease, h.seal,
+		h.deliver, h.allot, h.allot, h.enqueue, h.dequeue, h.release, h.grant, h.campaign, h.trial, h.lease, h.seal,
 	}
 	steps[rapid.IntRange(0, len(steps)-1).Draw(h.t, "step")]()
 }
@@ -188,7 +188,13 @@ func (h *history) snapshot() {
 		h.t.Fatalf("event: %v", err)
 	}
 	snap := store.Snapshot{Rev: row.Rev, Machine: "test@1", State: State(row.Rev, event.ID)}
+	if rapid.Bool().Draw(h.t, "folds") {
+		snap.Folds = []byte(event.ID)
+	}
 	both(h, "snapshot", only(func(s store.Store) error { return s.PutSnapshot(h.ctx, room, snap) }))
+	both(h, "load tail", func(s store.Store) (*store.Loaded, error) { return s.LoadTail(h.ctx, room) })
+	ids := []string{h.someOp().ID, h.someOp().ID, "unknown"}
+	both(h, "load operations", func(s store.Store) (*store.Loaded, error) { return s.LoadOps(h.ctx, room, ids) })
 }
 
 func (h *history) closeRoom() {
@@ -210,6 +216,36 @@ func (h *history) allot() {
 		CampaignCap: rapid.SampledFrom([]int64{0, 90}).Draw(h.t, "cap"),
 	}
 	both(h, "allot", func(s store.Store) (store.Allotment, error) { return s.Allot(h.ctx, a) })
+}
+
+// enqueue waits under a lease of the history, which it may hold or not.
+func (h *history) enqueue() {
+	a := store.Allotment{ID: h.name("allotment", 12), Ceiling: h.prefix, Funds: sim, Campaign: h.name("c", 2), Sum: h.amount()}
+	ctx := store.WithFence(h.ctx, store.Fence{Name: h.name("lease", 2), Token: h.name("token", 2)})
+	k := both(h, "enqueue", func(s store.Store) (store.Ticket, error) {
+		k, err := s.Enqueue(ctx, a)
+		k.N = min(k.N, 1) // of the store's own counting
+		return k, err
+	})
+	if k.N == 0 {
+		return
+	}
+	both(h, "queue", func(s store.Store) ([]string, error) { return queued(h.ctx, s, h.prefix) })
+}
+
+// queued are the allotments that are waited for on a ceiling, in order.
+func queued(ctx context.Context, s store.Store, ceiling string) ([]string, error) {
+	queue, err := s.Queue(ctx, ceiling, sim)
+	var out []string
+	for i := range queue {
+		out = append(out, queue[i].Allotment)
+	}
+	return out, err
+}
+
+func (h *history) dequeue() {
+	c := h.name("c", 2)
+	both(h, "dequeue", only(func(s store.Store) error { return s.Dequeue(h.ctx, h.prefix, sim, c) }))
 }
 
 func (h *history) release() {
@@ -275,11 +311,19 @@ func (h *history) compare() {
 		both(h, "lookup", func(s store.Store) (map[string]string, error) { return s.Lookup(h.ctx, head.Room, "s", keys) })
 		both(h, "blobs", func(s store.Store) (map[string][]byte, error) { return s.Blobs(h.ctx, head.Room, digests) })
 	}
+	both(h, "queue", func(s store.Store) ([]string, error) { return queued(h.ctx, s, h.prefix) })
 	both(h, "ceilings", func(s store.Store) ([]store.Ceiling, error) { return s.Ceilings(h.ctx) })
 	for _, c := range []string{h.prefix + "c1", h.prefix + "c2"} {
 		both(h, "campaign", func(s store.Store) (store.Campaign, error) { return s.Campaign(h.ctx, c) })
 		both(h, "trials", func(s store.Store) ([]store.Trial, error) { return s.Trials(h.ctx, c) })
-		both(h, "allotments", func(s store.Store) ([]store.Allotment, error) { return s.Allotments(h.ctx, c) })
+		as := both(h, "allotments", func(s store.Store) ([]store.Allotment, error) { return s.Allotments(h.ctx, c) })
+		weight := both(h, "weight", func(s store.Store) (int64, error) { return s.CampaignWeight(h.ctx, c, sim) })
+		for i := range as {
+			weight -= as[i].Weight()
+		}
+		if weight != 0 {
+			h.t.Fatalf("the running sum of %s is %d off", c, weight)
+		}
 	}
 	both(h, "seal log", func(s store.Store) ([]store.SealRow, error) {
 		log, err := s.SealLog(h.ctx)

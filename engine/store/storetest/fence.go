@@ -61,6 +61,8 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 		"EnsureCeiling":     func(ctx context.Context) error { return ignore(s.EnsureCeiling(ctx, "other", sim, 5)) },
 		"Grant":             func(ctx context.Context) error { return ignore(s.Grant(ctx, "main", sim, 2000, nil)) },
 		"Allot":             func(ctx context.Context) error { return ignore(s.Allot(ctx, allotment("one", 10))) },
+		"Enqueue":           func(ctx context.Context) error { return ignore(s.Enqueue(ctx, allotment("later", 10))) },
+		"Dequeue":           func(ctx context.Context) error { return s.Dequeue(ctx, "main", sim, "c") },
 		"Release":           func(ctx context.Context) error { return ignore(s.Release(ctx, "held", 5, 0)) },
 		"PutCampaign":       func(ctx context.Context) error { return s.PutCampaign(ctx, campaign("d", "demo")) },
 		"SetCampaignStatus": func(ctx context.Context) error { return s.SetCampaignStatus(ctx, "c", "done", nil) },
@@ -80,7 +82,7 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 // inOrder lists the writes so that none hinders a later one.
 var inOrder = []string{
 	"CreateRoom", "MarkDispatched", "PutReceipt", "PutEffect", "Reconcile", "Delivered", "GrantRoom", "Commit", "CloseRoom",
-	"EnsureCeiling", "Grant", "Allot", "Release", "PutCampaign", "SetCampaignStatus", "PutTrial", "PutTrace",
+	"EnsureCeiling", "Grant", "Allot", "Enqueue", "Dequeue", "Release", "PutCampaign", "SetCampaignStatus", "PutTrial", "PutTrace",
 	"AcquireLease", "RenewLease", "KeepLease", "ReleaseLease", "BreakLease", "AppendSeal",
 }
 

@@ -21,6 +21,7 @@ var roomCases = []testCase{
 	{"R57_OutboxDeliversAtLeastOnceInOrder", testOutbox},
 	{"OutboxAndIndexAreUnique", testUnique},
 	{"SnapshotIsOfTheHead", testSnapshot},
+	{"TailBeginsAtTheSnapshot", testTail},
 	{"CloseRoom", testCloseRoom},
 	{"ListRoomsByPrefix", testListRooms},
 }
@@ -48,13 +49,15 @@ func testUnknown(t *testing.T, s store.Store) {
 	op := Op("none", "x", 1)
 	calls := func(room string) map[string]error {
 		_, load := s.Load(ctx, room)
+		_, tail := s.LoadTail(ctx, room)
+		_, ops := s.LoadOps(ctx, room, []string{"x"})
 		_, rows := s.Rows(ctx, room, -1, 0)
 		_, commit := s.Commit(ctx, Next(store.Head{Room: room, Rev: -1}, "x"))
 		_, blobs := s.Blobs(ctx, room, []string{"d"})
 		_, outbox := s.Outbox(ctx, room)
 		_, lookup := s.Lookup(ctx, room, "s", []string{"k"})
 		return map[string]error{
-			"load": load, "rows": rows, "commit": commit, "blobs": blobs, "outbox": outbox, "lookup": lookup,
+			"load": load, "load tail": tail, "load operations": ops, "rows": rows, "commit": commit, "blobs": blobs, "outbox": outbox, "lookup": lookup,
 			"snapshot": s.PutSnapshot(ctx, room, store.Snapshot{}), "close": s.CloseRoom(ctx, room, "x", 0),
 		}
 	}
@@ -292,11 +295,45 @@ func testSnapshot(t *testing.T, s store.Store) {
 	equal(t, "snapshot", &one, r.load().Snapshot)
 	r.commit("two", nil)
 	wants(t, "stale revision", store.ErrConflict, s.PutSnapshot(ctx, "r", one))
-	two := store.Snapshot{Rev: 1, Machine: "test@1", State: State(1, "two")}
+	two := store.Snapshot{Rev: 1, Machine: "test@1", State: State(1, "two"), Folds: []byte("folds")}
 	wants(t, "newer snapshot", nil, s.PutSnapshot(ctx, "r", two))
 	l := r.load()
 	equal(t, "newest snapshot", &two, l.Snapshot)
 	equal(t, "rows after it", nil, l.Rows)
+}
+
+// What a restart reads does not contain what the snapshot covers; single
+// operations and their effects are found by id.
+func testTail(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	r := newRoom(t, s, "r", 1000)
+	tail := func() *store.Loaded { return must[*store.Loaded](t, "load tail")(s.LoadTail(ctx, "r")) }
+	equal(t, "tail of an empty room", r.load(), tail())
+	a := r.dispatch("a", 100)
+	wants(t, "effect", nil, s.PutEffect(ctx, effect("r", a.ID, 0), nil))
+	equal(t, "tail without a snapshot", r.load(), tail())
+	r.commit("settled", func(c *store.Commit) { c.Receipts = []store.Receipt{Receipt(a, store.OutcomeOK, 60)} })
+	snap := store.Snapshot{Rev: r.head.Rev, Machine: "test@1", State: State(r.head.Rev, "settled"), Folds: []byte{0, 1, 2}}
+	wants(t, "snapshot", nil, s.PutSnapshot(ctx, "r", snap))
+	all := must[[]store.Row](t, "rows")(s.Rows(ctx, "r", -1, 0))
+	equal(t, "tail at the snapshot", &store.Loaded{Head: r.head, Snapshot: &snap, Rows: all[snap.Rev:]}, tail())
+	b, c := r.dispatch("b", 20), r.dispatch("c", 30)
+	wants(t, "effect", nil, s.PutEffect(ctx, effect("r", c.ID, 0), nil))
+	wants(t, "effect", nil, s.PutEffect(ctx, effect("r", b.ID, 0), nil))
+	wants(t, "effect", nil, s.PutEffect(ctx, effect("r", c.ID, 1), nil))
+	all = must[[]store.Row](t, "rows")(s.Rows(ctx, "r", -1, 0))
+	equal(t, "tail behind the snapshot", &store.Loaded{Head: r.head, Snapshot: &snap, Rows: all[snap.Rev:]}, tail())
+
+	l := r.load()
+	some := func(ids ...string) *store.Loaded { return must[*store.Loaded](t, "load ops")(s.LoadOps(ctx, "r", ids)) }
+	equal(t, "no operations", &store.Loaded{Head: l.Head}, some())
+	equal(t, "all operations", &store.Loaded{Head: l.Head, Ops: l.Ops, Effects: l.Effects}, some(c.ID, "unknown", a.ID, c.ID, b.ID))
+	equal(t, "one operation", &store.Loaded{Head: l.Head, Ops: l.Ops[1:2], Effects: l.Effects[2:3]}, some(b.ID))
+
+	// A snapshot without folds takes the place of the one with them.
+	bare := store.Snapshot{Rev: r.head.Rev, Machine: "test@1", State: State(r.head.Rev, "reserve c")}
+	wants(t, "bare snapshot", nil, s.PutSnapshot(ctx, "r", bare))
+	equal(t, "bare snapshot", &bare, tail().Snapshot)
 }
 
 func testCloseRoom(t *testing.T, s store.Store) {

@@ -31,7 +31,7 @@ type testCase struct {
 // when its test ends.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts Options) {
 	t.Helper()
-	for _, list := range [][]testCase{roomCases, moneyCases, receiptCases, concurrentCases, ceilingCases, recordCases, fenceCases, closeCases} {
+	for _, list := range [][]testCase{roomCases, moneyCases, receiptCases, concurrentCases, ceilingCases, queueCases, recordCases, fenceCases, closeCases} {
 		for _, c := range list {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
