@@ -204,6 +204,10 @@ func (x *exporter) command(ev engine.Event, c *engine.Command) error {
 		body = map[string]any{"note": c.Note.Kind, "body": inlineJSON(c.Note.Body.S)}
 	case engine.CmdEnd:
 		body = c.End
+	case engine.CmdPost:
+		body = map[string]any{"id": c.Post.ID, "from": c.Post.From, "text": c.Post.Text.S}
+	case engine.CmdAnswer:
+		body = c.Answer
 	case engine.CmdModel, engine.CmdTool, engine.CmdTimer:
 		return nil // operations have records of their own; timers come back as events
 	default:

@@ -230,10 +230,7 @@ func (r *run) earliest() (delivery, bool) {
 		}})
 	}
 	if say, ok := r.say(); ok {
-		offer(delivery{say.AtUS, classOwner, say.EventID, func() engine.Event {
-			m := say.Message
-			return engine.Event{ID: say.EventID, Kind: engine.EvOwnerMessage, Message: &m}
-		}})
+		offer(delivery{say.AtUS, classOwner, say.EventID, func() engine.Event { return ownerEvent(say) }})
 	}
 	for _, o := range r.open {
 		if o.phase != returned {
@@ -293,8 +290,13 @@ func (r *run) next(ctx context.Context) (delivery, bool, error) {
 // deliver folds one event and commits it with every receipt at hand.
 func (r *run) deliver(ctx context.Context, d delivery) error {
 	ev := d.make()
-	if ev.Message != nil {
+	if ev.Message != nil || ev.Command != nil {
 		if err := r.checkNew(ctx, ev.ID); err != nil {
+			return err
+		}
+	}
+	if ev.Command != nil {
+		if err := r.resolveCommand(ctx, ev.Command); err != nil {
 			return err
 		}
 	}
@@ -402,12 +404,9 @@ func (r *run) commitOf(st *step) (store.Commit, error) {
 		}
 		c.Outbox = append(c.Outbox, store.OutboxEntry{ID: say.ID, Rev: st.row.Rev, Body: b})
 	}
-	if m := st.event.Message; m != nil {
-		b, err := engine.Canonical(m)
-		if err != nil {
-			return c, faultf("message %s: %w", m.ID, err)
-		}
-		c.Index = append(c.Index, store.IndexEntry{Space: spaceEvent, Key: st.event.ID, Value: engine.Digest(b)})
+	var err error
+	if c.Index, err = indexOf(st); err != nil {
+		return c, err
 	}
 	slices.SortFunc(r.pending, byCommit)
 	for _, o := range r.pending {
