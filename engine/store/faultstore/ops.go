@@ -32,7 +32,8 @@ const (
 // classes is the taxonomy; New refuses to work when it does not name exactly
 // the methods of store.Store, so that a new method cannot slip past the plans.
 var classes = map[Op]Class{
-	"CreateRoom": Write, "Load": Read, "LoadTail": Read, "LoadOps": Read, "Rows": Read, "Commit": Write, "MarkDispatched": Write, "PutReceipt": Write, "PutEffect": Write,
+	"CreateRoom": Write, "Load": Read, "LoadTail": Read, "LoadOps": Read, "Rows": Read, "Commit": Write, "MarkDispatched": Write,
+	"PutReceipt": Write, "PutEffect": Write,
 	"Reconcile": Write, "GrantRoom": Write, "PutSnapshot": Write, "CloseRoom": Write, "Blobs": Read, "Outbox": Read, "Delivered": Write,
 	"Lookup": Read, "ListRooms": Read,
 
