@@ -161,6 +161,8 @@ func (x *exporter) event(ev engine.Event) error {
 		body["refusal"] = ev.Refusal
 	case ev.Timer != "":
 		body["timer"] = ev.Timer
+	case ev.Command != nil:
+		body["command"] = ev.Command
 	}
 	return x.record(ev, string(ev.Kind), ev.Op, body, true)
 }
