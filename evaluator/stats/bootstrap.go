@@ -147,9 +147,7 @@ func spread(draws []float64) float64 {
 
 // orderStat is the ⌈qB⌉-th of B sorted draws.
 func orderStat(draws []float64, q float64) float64 {
-	// q·B in floating point may pass an integer by one part in 2^52.
-	k := int(math.Ceil(q*float64(len(draws)) - 1e-9))
-	return draws[min(max(k, 1), len(draws))-1]
+	return draws[min(nearestRank(q, len(draws)), len(draws))-1]
 }
 
 // biasCorrection is z0, ties with the estimate counting by the given share.

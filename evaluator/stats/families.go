@@ -3,6 +3,7 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -45,6 +46,13 @@ func mergeFamilies(sums []FamilySum) ([]FamilySum, error) {
 			continue
 		}
 		out = append(out, f)
+	}
+	var t, n float64
+	for _, f := range out {
+		t, n = t+math.Abs(f.T), n+math.Abs(f.N)
+	}
+	if !finite(t) || !finite(n) {
+		return nil, fmt.Errorf("%w: the sums overflow", ErrNotFinite)
 	}
 	return out, nil
 }

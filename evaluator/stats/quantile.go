@@ -32,20 +32,29 @@ func NearestRank(xs []Duration, q float64) (Quantile, error) {
 		return Quantile{}, fmt.Errorf("%w: quantile %v", ErrRange, q)
 	}
 	s := slices.Clone(xs)
-	slices.SortFunc(s, func(a, b Duration) int {
-		if c := cmp.Compare(a.US, b.US); c != 0 {
-			return c
-		}
-		return boolInt(a.Censored) - boolInt(b.Censored)
-	})
-	// q·n in floating point may pass an integer by one part in 2^52.
-	rank := max(int(math.Ceil(q*float64(len(s))-1e-9)), 1)
+	slices.SortFunc(s, compareDurations)
+	rank := nearestRank(q, len(s))
 	out := Quantile{US: s[rank-1].US}
 	for _, d := range s[:rank] {
 		out.AtLeast = out.AtLeast || d.Censored
 	}
 	return out, nil
 }
+
+// compareDurations orders by time; at equal times a censored one is later.
+func compareDurations(a, b Duration) int {
+	if c := cmp.Compare(a.US, b.US); c != 0 {
+		return c
+	}
+	return boolInt(a.Censored) - boolInt(b.Censored)
+}
+
+// nearestRank is ⌈q·n⌉, at least 1.
+func nearestRank(q float64, n int) int { return max(ceilShare(q, n), 1) }
+
+// ceilShare is ⌈q·n⌉; q·n in floating point may pass an integer by one part in
+// 2^52.
+func ceilShare(q float64, n int) int { return int(math.Ceil(q*float64(n) - 1e-9)) }
 
 func boolInt(b bool) int {
 	if b {
