@@ -80,7 +80,22 @@ type PlanRequest struct {
 	Progress          []TaskProgress `json:"progress"`     // engine-owned (R22)
 	Review            *ReviewReply   `json:"review,omitempty"`
 	Feedback          []PlanIssue    `json:"feedback,omitempty"` // bounded repair feedback (R27)
-	Reason            string         `json:"reason"`             // message, task_failed, review_unmet, repair
+	Reason            string         `json:"reason"`             // message, task_failed, review_unmet, resumed, reconciled, repair
+	// Objectives are the heads of all open objectives, when there are several or
+	// one does not cover every criterion (R7). The fields above describe the one
+	// that the event most likely is about.
+	Objectives []ObjectiveHead `json:"objectives,omitempty"`
+}
+
+// ObjectiveHead is an open objective as a coordinator is shown it.
+type ObjectiveHead struct {
+	ID                string   `json:"id"`
+	Title             string   `json:"title"`
+	Status            string   `json:"status"`
+	ObjectiveRevision int      `json:"objective_revision"`
+	ControlRevision   int      `json:"control_revision"`
+	PlanVersion       int      `json:"plan_version"`
+	Criteria          []string `json:"criteria"` // ids
 }
 
 // PlanMessage is one message a coordinator is shown.
@@ -111,6 +126,7 @@ type TaskProgress struct {
 	ActionLevel    string   `json:"action_level,omitempty"`
 	Tools          []string `json:"tools,omitempty"`
 	Report         bool     `json:"report,omitempty"`
+	Objective      string   `json:"objective,omitempty"` // set when several objectives are open
 }
 
 // CallEvidence is one tool call as evidence.
@@ -145,6 +161,12 @@ type PlanEnvelope struct {
 	Text                   string        `json:"text,omitempty"`
 	Artifact               *ArtifactText `json:"artifact,omitempty"`
 	Explanation            string        `json:"explanation"`
+	// ObjectiveID addresses one of several open objectives; empty means the one
+	// that the request describes (R7).
+	ObjectiveID string `json:"objective_id,omitempty"`
+	// Criteria are the ids of the room's criteria that a new objective is to
+	// meet; empty means all of them.
+	Criteria []string `json:"criteria,omitempty"`
 }
 
 // PlanStep is one step of a proposed plan (R8).
