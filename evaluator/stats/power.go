@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -12,7 +13,8 @@ import (
 type Split struct {
 	Means   float64 // variance of the case means, n−1 in the denominator
 	Within  float64 // mean of the cases' unbiased variances
-	Between float64 // Means − Within/K, at least 0
+	Noise   float64 // Within/K, the part of Means that is trial noise
+	Between float64 // Means − Noise, at least 0
 	Clamped bool    // the unclamped Between was negative
 }
 
@@ -40,8 +42,8 @@ func VarianceSplit(successes []int, trials int) (Split, error) {
 		means[i], within[i] = p, p*(1-p)*k/(k-1)
 	}
 	s := Split{Means: stat.Variance(means, nil), Within: stat.Mean(within, nil)}
-	s.Between = s.Means - s.Within/k
-	if s.Between < 0 {
+	s.Noise = s.Within / k
+	if s.Between = s.Means - s.Noise; s.Between < 0 {
 		s.Between, s.Clamped = 0, true
 	}
 	return s, nil
@@ -101,4 +103,73 @@ func DiscordantPairs(discordant, delta, alpha, power float64) (float64, error) {
 	za, zb := distuv.UnitNormal.Quantile(1-alpha/2), distuv.UnitNormal.Quantile(power)
 	root := za*math.Sqrt(discordant) + zb*math.Sqrt(discordant-delta*delta)
 	return root * root / (delta * delta), nil
+}
+
+// FamilyDesign states a test of a mean over families whose standard error is
+// SD/√C with C−1 degrees of freedom; SD is CR1·√C of a pilot. Alpha is that of
+// all sides together.
+type FamilyDesign struct {
+	SD           float64
+	Alpha, Power float64
+	Sides        Sides
+}
+
+// MDE is the smallest true difference that the design detects with so many
+// families: (t of alpha + t of power)·SD/√C, Miller's eq. 10 with t for z.
+// ErrTooFewFamilies, ErrRange.
+func (d FamilyDesign) MDE(families int) (float64, error) {
+	const method = "detectable difference"
+	if !(d.SD >= 0) || !finite(d.SD) || !(d.Alpha > 0 && d.Alpha < 1) || !(d.Power > d.Alpha && d.Power < 1) ||
+		d.Sides != UpperSide && d.Sides != BothSides {
+		return 0, refuse(method, ErrRange, "%+v", d)
+	}
+	if err := checkFamilies(method, families); err != nil {
+		return 0, err
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(families - 1)}
+	return (t.Quantile(1-d.Alpha/float64(d.Sides)) + t.Quantile(d.Power)) * d.SD / math.Sqrt(float64(families)), nil
+}
+
+// maxPlanned is the greatest number of families that Families answers with.
+const maxPlanned = 1 << 24
+
+// Families is the least number of families, MinFamilies or more, with which
+// the design detects delta > 0. ErrRange, also when more than 2^24 are needed.
+func (d FamilyDesign) Families(delta float64) (int, error) {
+	const method = "families needed"
+	if !(delta > 0) || !finite(delta) {
+		return 0, refuse(method, ErrRange, "delta %v", delta)
+	}
+	if _, err := d.MDE(MinFamilies); err != nil {
+		return 0, err
+	}
+	extra := sort.Search(maxPlanned, func(i int) bool {
+		mde, err := d.MDE(MinFamilies + i)
+		return err == nil && mde <= delta
+	})
+	if extra == maxPlanned {
+		return 0, refuse(method, ErrRange, "delta %v with SD %v needs more than %d families", delta, d.SD, maxPlanned)
+	}
+	return MinFamilies + extra, nil
+}
+
+// MDE is the smallest true difference that the comparison at hand could have
+// detected, by its own CR1: (t of alpha + t of power)·CR1. The achieved MDE of
+// statistics §0.4. ErrTooFewFamilies, ErrNoVariation, ErrRange.
+func (d Difference) MDE(alpha, power float64, sides Sides) (float64, error) {
+	se, _, err := d.error(CR1)
+	if err != nil {
+		return 0, err
+	}
+	return FamilyDesign{SD: se * math.Sqrt(float64(d.Clusters)), Alpha: alpha, Power: power, Sides: sides}.MDE(d.Clusters)
+}
+
+// DesignEffect is 1 + (m−1)·ICC for families of m cases on average: the factor
+// on the variance of a mean, and so on the cases that a design needs (Kish
+// 1965). At least 0. ErrRange.
+func DesignEffect(size, icc float64) (float64, error) {
+	if !(size >= 1) || !finite(size) || !(icc >= -1 && icc <= 1) {
+		return 0, refuse("design effect", ErrRange, "family size %v, ICC %v", size, icc)
+	}
+	return max(0, 1+(size-1)*icc), nil
 }
