@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 )
 
@@ -20,11 +22,17 @@ const (
 type stopwatch struct {
 	start  time.Time
 	offset int64
+	clock  func() int64 // in place of both, when set
 }
 
 func startWatch(offsetUS int64) stopwatch { return stopwatch{start: time.Now(), offset: offsetUS} }
 
-func (s stopwatch) us() int64 { return s.offset + time.Since(s.start).Microseconds() }
+func (s stopwatch) us() int64 {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return s.offset + time.Since(s.start).Microseconds()
+}
 
 // wait returns when us microseconds have passed, when something arrives on
 // wake (which it returns), or when ctx ends. Negative us waits for the others
@@ -104,5 +112,39 @@ func (b *Backoff) Wait(ctx context.Context, wake <-chan struct{}) error {
 	return ctx.Err()
 }
 
+// Quicken begins the pauses anew: what is looked at has just moved.
+func (b *Backoff) Quicken() { b.pause = firstPause }
+
 // Waited is the wall time since the wait began.
 func (b *Backoff) Waited() time.Duration { return time.Since(b.began) }
+
+// microseconds is a clock of whole microseconds since 1970 that never goes
+// back (R72). A nil now is the machine's clock.
+func microseconds(now func() time.Time) func() int64 {
+	if now == nil {
+		now = time.Now
+	}
+	last := int64(0)
+	return func() int64 {
+		last = max(last, now().UnixMicro())
+		return last
+	}
+}
+
+// pause returns a channel that is closed by the clock after us microseconds,
+// and what frees it; a negative us never comes.
+func pause(us int64) (<-chan time.Time, func()) {
+	if us < 0 {
+		return nil, func() {}
+	}
+	timer := time.NewTimer(time.Duration(us) * time.Microsecond)
+	return timer.C, func() { timer.Stop() }
+}
+
+// FreshToken is 32 random hex digits: for lease tokens and for the salts of
+// rooms that are not simulated, and for nothing that enters a decision.
+func FreshToken() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
