@@ -17,6 +17,11 @@ func (p *Plan) Retrace(ctx context.Context, rooms store.Rooms, s Seat) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
+	return p.export(s, log)
+}
+
+// export is the trace of a seat's history.
+func (p *Plan) export(s Seat, log *runtime.History) ([]byte, error) {
 	b, err := Export(p.Header(s, log.Head.Machine), log, s.Case.FaultKindsByID())
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)

@@ -1,6 +1,7 @@
 package campaigns
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -113,14 +114,33 @@ func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtim
 		Folds: p.Folds(s), Store: r.Store, Room: p.Room(s), Salt: p.salt(s), Funds: p.Funds, Allotment: allotment,
 		Provider: provider, Prices: p.Prices, Model: p.Model, Params: p.Params, MaxOutputTokens: p.MaxOutput,
 		Limits:   runtime.Limits{BudgetMicros: int64(l.Budget), ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Minutes: l.Minutes},
-		SendKeys: s.Arm.Idempotency, Clock: r.Clock, Gauge: r.Gauge, Crash: r.Crash,
+		SendKeys: s.Arm.Idempotency, Clock: r.Clock, Gauge: r.Gauge, Crash: r.Crash, Keep: true,
 	}
 	res, err := runtime.Run(ctx, cfg)
 	if err != nil {
 		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	b, err := p.Retrace(ctx, r.Store, s)
+	b, err := p.traceOf(ctx, r.Store, s, res.History)
 	return res, b, err
+}
+
+// traceOf is the trace of a trial that has just been closed: from the history
+// that its run kept, or from the store's rows when the run was a resumed one.
+// The first trial of each case and arm is rebuilt from its rows in any case, and
+// must give the same bytes: see docs/decisions on traces from the run itself.
+func (p *Plan) traceOf(ctx context.Context, rooms store.Rooms, s Seat, kept *runtime.History) ([]byte, error) {
+	if kept == nil {
+		return p.Retrace(ctx, rooms, s)
+	}
+	b, err := p.export(s, kept)
+	if err != nil || s.Index > 0 {
+		return b, err
+	}
+	again, err := p.Retrace(ctx, rooms, s)
+	if err == nil && !bytes.Equal(b, again) {
+		err = engine.Errorf(engine.CodeConflict, "trial %s: the rows in the store fold to another trace than the run had; the mode or the world is not deterministic, or the store lost something", s.Key())
+	}
+	return b, err
 }
 
 // closed is the record of a finished seat.

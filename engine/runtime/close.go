@@ -58,6 +58,7 @@ func (r *run) close(ctx context.Context, word, fault string) (Result, error) {
 	if err := r.cfg.Store.CloseRoom(ctx, r.cfg.Room, termination, atUS); err != nil {
 		return Result{}, fmt.Errorf("close: %w", err)
 	}
+	r.record.closed(termination, atUS)
 	if err := r.cfg.Crash.pass(AfterClose); err != nil {
 		return Result{}, err
 	}
@@ -67,7 +68,10 @@ func (r *run) close(ctx context.Context, word, fault string) (Result, error) {
 	}
 	res := closedResult(head)
 	res.Claim, res.ModelCalls, res.ToolCalls = r.claim, r.modelCalls, r.toolCalls
-	return res, nil
+	if word != HarnessError {
+		res.History, err = r.history(head)
+	}
+	return res, err
 }
 
 func closedResult(head store.Head) Result {
@@ -148,6 +152,7 @@ func (r *run) reconcile(ctx context.Context, o *operation) error {
 	if err := r.cfg.Store.Reconcile(ctx, r.cfg.Room, o.id, rec); err != nil {
 		return fmt.Errorf("reconcile %s: %w", o.id, err)
 	}
+	r.record.reconciled(o.id, &rec)
 	o.reconciled = true
 	return r.cfg.Crash.pass(AfterReconcile)
 }

@@ -75,6 +75,11 @@ type Config struct {
 	Authorized func(agent string) bool
 	Notifier   Notifier // nil: the outbox is kept, nobody is told
 
+	// Keep has the run remember the room's history and return it, so that the
+	// room need not be read back: see Result.History. It costs memory that grows
+	// with the room.
+	Keep bool
+
 	Gauge *Gauge
 	Crash *Crash
 }
@@ -141,4 +146,10 @@ type Result struct {
 	Claim      *Claim
 	ModelCalls int // dispatched
 	ToolCalls  int
+	// History is, with Config.Keep, what Replay would return: set by a run that
+	// made the room, saw each of its writes succeed, and found the store's
+	// account and chain at every commit and at the close where these writes lead.
+	// Nil after a resume, a lost compare-and-set, a grant from outside or a fault;
+	// then Replay has it.
+	History *History
 }

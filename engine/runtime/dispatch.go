@@ -137,6 +137,7 @@ func (r *run) mark(ctx context.Context, o *operation) error {
 	if err := r.cfg.Store.MarkDispatched(context.WithoutCancel(ctx), r.cfg.Room, o.id); err != nil {
 		return fmt.Errorf("dispatch %s: %w", o.id, err)
 	}
+	r.record.dispatched(o.id)
 	o.phase = marked
 	r.count(o)
 	return r.cfg.Crash.pass(AfterMark)
@@ -333,6 +334,7 @@ func (r *run) putEffect(ctx context.Context, o *operation, rec *engine.EffectRec
 	if err := r.cfg.Store.PutEffect(context.WithoutCancel(ctx), e, r.texts.fresh); err != nil {
 		return fmt.Errorf("effect of %s: %w", o.id, err)
 	}
+	r.record.effect(e)
 	r.texts.fresh = nil
 	if err := r.cfg.Crash.pass(AfterEffect); err != nil {
 		return err
@@ -383,6 +385,7 @@ func (r *run) storeReceipts(ctx context.Context) error {
 		if err := r.cfg.Store.PutReceipt(context.WithoutCancel(ctx), r.cfg.Room, *o.receipt, r.texts.fresh); err != nil {
 			return fmt.Errorf("receipt of %s: %w", o.id, err)
 		}
+		r.record.settled(o.receipt)
 		r.texts.fresh = nil
 		r.head.Money = settled(r.head.Money, o)
 		r.pending = r.pending[1:]

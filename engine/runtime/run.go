@@ -62,7 +62,8 @@ type run struct {
 	cfg Config
 	*state
 	head      store.Head
-	committed bool // a row was committed since the load
+	record    *record // of a room that this run made, with Config.Keep
+	committed bool    // a row was committed since the load
 	queue     []*operation
 	pending   []*operation // returned, receipt not stored
 	results   chan callResult
@@ -98,7 +99,10 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 		return nil, engine.Errorf(engine.CodeVersionMismatch, "the room was made for machine %s, this is %s", l.Head.Machine, built.version)
 	}
 	r.state = built.state
-	r.forget, r.log = true, nil
+	if cfg.Keep && l.Head.Rev < 0 && len(l.Effects) == 0 {
+		r.record = newRecord(l.Head)
+	}
+	r.forget, r.log = r.record == nil, nil
 	for _, o := range r.order {
 		if o.phase == waiting || o.phase == marked {
 			r.queue = append(r.queue, o)
@@ -323,6 +327,7 @@ func (r *run) deliver(ctx context.Context, d delivery) error {
 		return fmt.Errorf("commit of revision %d: %w", c.Row.Rev, err)
 	}
 	r.committed, r.head, r.pending, r.texts.fresh = true, done.Head, nil, nil
+	r.record.committed(&c, done)
 	if len(done.Admissions) != len(st.ops) {
 		return fmt.Errorf("commit of revision %d: %d admissions for %d operations", c.Row.Rev, len(done.Admissions), len(st.ops))
 	}

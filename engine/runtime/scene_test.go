@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/agentrooms/qualify/engine"
@@ -195,12 +197,28 @@ func (s scene) play(t testing.TB) played {
 	t.Helper()
 	p := played{store: memory.New(memory.Options{}), journal: &model.MemoryJournal{}}
 	cfg := s.config(t, p.store, p.journal)
+	cfg.Keep = true
 	var err error
 	if p.res, err = runtime.Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	p.history = replay(t, cfg)
+	sameHistory(t, p.history, &p.res)
 	return p
+}
+
+// sameHistory compares the history that a run kept, which a fault alone may
+// deny, with the one that the store's rows fold to, and forgets it.
+func sameHistory(t testing.TB, replayed *runtime.History, res *runtime.Result) {
+	t.Helper()
+	if kept := res.History; kept != nil {
+		if d := cmp.Diff(replayed, kept, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(store.Op{}, "Request")); d != "" {
+			t.Errorf("the history that the run kept is not the one of its rows (-rows +kept):\n%s", d)
+		}
+	} else if res.Termination != runtime.HarnessError {
+		t.Errorf("a run that ended by %s kept no history", res.Termination)
+	}
+	res.History = nil
 }
 
 func replay(t testing.TB, cfg runtime.Config) *runtime.History {
