@@ -145,7 +145,7 @@ func (r *run) reconcile(ctx context.Context, o *operation) error {
 		}
 		rec = store.Reconciliation{Executed: found.Executed, Proof: oneLine(found.Proof)}
 		if found.Executed {
-			rec.ChargedMicros, rec.UsageSource = r.charge(o, found.Reply.Usage)
+			rec.ChargedMicros, rec.UsageSource = r.charge(o, &found.Reply)
 			rec.Usage, rec.Proof = found.Reply.Usage, "the provider's own record of the call"
 		}
 	}

@@ -16,18 +16,25 @@ import (
 // durable before the next call.
 func (r *run) dispatch(ctx context.Context) error {
 	for len(r.queue) > 0 {
-		if err := ctx.Err(); err != nil {
+		if err := r.dispatchNext(ctx); err != nil {
 			return err
 		}
-		o := r.queue[0]
-		if err := r.storeReceipts(ctx); err != nil {
-			return err
-		}
-		if err := r.start(ctx, o); err != nil {
-			return err
-		}
-		r.queue = r.queue[1:]
 	}
+	return nil
+}
+
+// dispatchNext starts the first queued operation.
+func (r *run) dispatchNext(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.storeReceipts(ctx); err != nil {
+		return err
+	}
+	if err := r.start(ctx, r.queue[0]); err != nil {
+		return err
+	}
+	r.queue = r.queue[1:]
 	return nil
 }
 
@@ -76,6 +83,13 @@ func (r *run) bound(o *operation) (int64, error) {
 	if err := r.ask(o); err != nil {
 		return 0, err
 	}
+	if p, ok := r.cfg.Provider.(model.Pricer); ok {
+		micros, err := p.BoundMicros(*o.asked)
+		if err == nil && micros < 0 {
+			err = fmt.Errorf("the bound is %d micros: %w", micros, model.ErrUnbounded)
+		}
+		return micros, err
+	}
 	u, err := r.cfg.Provider.Bound(*o.asked)
 	if err != nil {
 		return 0, err
@@ -111,6 +125,7 @@ func (r *run) ask(o *operation) error {
 	c := model.Call{
 		Op: o.id, Format: q.Format, System: q.System.S, Model: r.cfg.Model, Params: r.cfg.Params,
 		MaxOutputTokens: r.cfg.MaxOutputTokens, Messages: make([]model.Message, 0, len(q.Messages)),
+		Agent: o.call.Agent, Task: o.call.Task,
 	}
 	for i := range q.Messages {
 		m := &q.Messages[i]
@@ -165,7 +180,7 @@ func (r *run) startModel(ctx context.Context, o *operation) error {
 	r.inFlight++
 	leave := r.cfg.Gauge.call()
 	provider, call, results := r.cfg.Provider, *o.asked, r.results
-	ctx = context.WithoutCancel(ctx) // a call under way is finished
+	ctx = r.calls.begin(context.WithoutCancel(ctx), o.id) // a call under way is finished
 	go func() {
 		reply, err := guarded("provider", func() (model.Reply, error) { return provider.Call(ctx, call) })
 		leave()
@@ -239,7 +254,7 @@ func (r *run) settleCall(res callResult) error {
 	default:
 		return r.returned(o, &body{Kind: engine.EvModelUnknown}, store.Receipt{Outcome: store.OutcomeUnknown, FinishUS: rec.FinishUS})
 	}
-	rec.ChargedMicros, rec.UsageSource = r.charge(o, reply.Usage)
+	rec.ChargedMicros, rec.UsageSource = r.charge(o, &reply)
 	b.Reply = &engine.ModelReply{
 		Text: engine.Plain(reply.Text), Finish: reply.Finish, Usage: reply.Usage, Charged: rec.ChargedMicros, Source: rec.UsageSource,
 		Error: oneLine(reply.Error), Code: reply.Code,
@@ -256,11 +271,17 @@ const (
 	sourceBound  = "bound"
 )
 
-func (r *run) charge(o *operation, u *engine.Usage) (int64, string) {
-	if u == nil {
+func (r *run) charge(o *operation, reply *model.Reply) (int64, string) {
+	if _, ok := r.cfg.Provider.(model.Pricer); ok {
+		if reply.Micros == nil || *reply.Micros < 0 {
+			return o.reserved, sourceBound
+		}
+		return *reply.Micros, sourceActual
+	}
+	if reply.Usage == nil {
 		return o.reserved, sourceBound
 	}
-	micros, err := r.cfg.Prices.Cost(r.cfg.Model, *u)
+	micros, err := r.cfg.Prices.Cost(r.cfg.Model, *reply.Usage)
 	if err != nil {
 		return o.reserved, sourceBound
 	}

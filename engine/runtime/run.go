@@ -69,6 +69,7 @@ type run struct {
 	results   chan callResult
 	inFlight  int
 	watch     stopwatch
+	calls     *calls // of a room that stays open: calls that can be cut short; nil in a trial
 }
 
 // open loads or creates the room and rebuilds its state.
@@ -305,34 +306,52 @@ func (r *run) deliver(ctx context.Context, d delivery) error {
 		}
 	}
 	ev.AtUS = max(d.atUS, r.now)
+	st, err := r.commit(ctx, ev, nil)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(st.commands, func(c engine.Command) bool { return c.Say != nil }) {
+		return r.deliverOutbox(ctx)
+	}
+	return nil
+}
+
+// commit folds one event and commits it with every receipt at hand and with
+// what the room is to remember for ever because of it.
+func (r *run) commit(ctx context.Context, ev engine.Event, remember []store.IndexEntry) (*step, error) {
 	ev.Money = r.money()
 	if r.cfg.Eligible != nil {
 		eligible := slices.Clone(r.cfg.Eligible())
 		slices.Sort(eligible)
-		ev.Facts = &engine.Facts{Eligible: eligible}
+		facts := engine.Facts{}
+		if ev.Facts != nil {
+			facts = *ev.Facts
+		}
+		facts.Eligible, ev.Facts = eligible, &facts
 	}
 	st, err := r.fold(ev)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := r.commitOf(st)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	c.Index = append(c.Index, remember...)
 	done, err := r.cfg.Store.Commit(context.WithoutCancel(ctx), c)
 	switch {
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInvalid):
-		return faultf("commit of revision %d: %w", c.Row.Rev, err)
+		return nil, faultf("commit of revision %d: %w", c.Row.Rev, err)
 	case err != nil:
-		return fmt.Errorf("commit of revision %d: %w", c.Row.Rev, err)
+		return nil, fmt.Errorf("commit of revision %d: %w", c.Row.Rev, err)
 	}
 	r.committed, r.head, r.pending, r.texts.fresh = true, done.Head, nil, nil
 	r.record.committed(&c, done)
 	if len(done.Admissions) != len(st.ops) {
-		return fmt.Errorf("commit of revision %d: %d admissions for %d operations", c.Row.Rev, len(done.Admissions), len(st.ops))
+		return nil, fmt.Errorf("commit of revision %d: %d admissions for %d operations", c.Row.Rev, len(done.Admissions), len(st.ops))
 	}
 	if err := r.adopt(st); err != nil {
-		return err
+		return nil, err
 	}
 	for i, o := range st.ops {
 		if a := done.Admissions[i]; a.Reserved {
@@ -341,13 +360,7 @@ func (r *run) deliver(ctx context.Context, d delivery) error {
 			o.phase, o.body = returned, refusedReservation(o.reserved, a.Code)
 		}
 	}
-	if err := r.cfg.Crash.pass(AfterCommit); err != nil {
-		return err
-	}
-	if len(c.Outbox) > 0 {
-		return r.deliverOutbox(ctx)
-	}
-	return nil
+	return st, r.cfg.Crash.pass(AfterCommit)
 }
 
 // spaceEvent is the index of the ids of owner messages' events. The ids of all

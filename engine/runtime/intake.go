@@ -1,0 +1,234 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Intake is an event that comes to an open room from outside: a persisted
+// message, a command of the owner, or the room's start.
+type Intake struct {
+	Event engine.Event // ID, Kind and body; time, money and facts are the runtime's
+	// Digest of what was asked makes the intake idempotent, for ever (R14): the
+	// room remembers it by the event's id, with the revision that answered. The
+	// same id and digest get that revision's answer again, another digest is
+	// CONFLICT.
+	Digest string
+	// Remember is kept in the room's index with the event.
+	Remember []store.IndexEntry
+}
+
+// Answer is the revision that an intake made, now or when it first came.
+type Answer struct {
+	Rev   int64
+	Again bool // it had come before; nothing was written
+	Entry engine.LogEntry
+}
+
+// Append folds one event from outside into an open room and commits it.
+// Nothing is dispatched or delivered: that is Tick's work. Any process may
+// append at any time, also while another one ticks the room. The room is
+// created when the event is its start (EvStarted).
+//
+// Errors: code NOT_FOUND (no room), CONFLICT (the event came with another
+// digest before, ten compare-and-sets in a row were lost, or the room is closed),
+// VERSION_MISMATCH, VALIDATION_ERROR (an event id that no outside event may
+// have); those of Authority and of the store. A fault of the machine is an
+// error and commits nothing.
+func Append(ctx context.Context, l Live, in Intake) (Answer, error) {
+	l, err := l.withDefaults()
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := in.check(); err != nil {
+		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	for range maxConflicts {
+		a, known, err := Recall(ctx, l.Store, l.Room, in.Event.ID, in.Digest)
+		fresh := errors.Is(err, store.ErrNotFound) && in.Event.Kind == engine.EvStarted
+		if known || err != nil && !fresh {
+			return a, err
+		}
+		a, err = l.append(ctx, in)
+		if err == nil || !errors.Is(err, store.ErrConflict) {
+			return a, err
+		}
+	}
+	return Answer{}, engine.Errorf(engine.CodeConflict, "room %s: %d lost compare-and-sets in a row; try again", l.Room, maxConflicts)
+}
+
+func (in *Intake) check() error {
+	id := in.Event.ID
+	inner := id == "" || id == startID || strings.HasPrefix(id, opPrefix) || strings.HasPrefix(id, timerPrefix)
+	if inner != (in.Event.Kind == engine.EvStarted && id == startID) {
+		return engine.Errorf(engine.CodeValidation, "%q is no id for an event of kind %s from outside", id, in.Event.Kind)
+	}
+	if in.Digest == "" || strings.Contains(in.Digest, " ") {
+		return engine.Errorf(engine.CodeValidation, "event %s comes without a digest", id)
+	}
+	return nil
+}
+
+// Start is the intake that creates a room.
+func Start(digest string, remember ...store.IndexEntry) Intake {
+	return Intake{Event: engine.Event{ID: startID, Kind: engine.EvStarted}, Digest: digest, Remember: remember}
+}
+
+// spaceIntake is the index of events from outside: by their ids, the digest of
+// what was asked and the revision that answered.
+const spaceIntake = "intake"
+
+func (l Live) append(ctx context.Context, in Intake) (Answer, error) {
+	r, err := open(ctx, l.Config)
+	if err != nil {
+		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	switch started := in.Event.Kind == engine.EvStarted; {
+	case r.head.Closed:
+		return Answer{}, engine.Errorf(engine.CodeConflict, "room %s is closed", l.Room)
+	case !started && r.rev < 0:
+		return Answer{}, engine.Errorf(engine.CodeNotFound, "room %s has not been started", l.Room)
+	case started && r.rev >= 0:
+		return Answer{}, engine.Errorf(engine.CodeConflict, "room %s was started by someone else", l.Room)
+	}
+	r.watch.clock = microseconds(l.Now)
+	if _, err := l.authorize(ctx, r); err != nil {
+		return Answer{}, err
+	}
+	ev := in.Event
+	ev.AtUS = max(r.watch.us(), r.now)
+	if ev.Command != nil {
+		command := *ev.Command
+		if ev.Command = &command; command.Key != "" {
+			if err := r.resolveCommand(ctx, ev.Command); err != nil {
+				return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+			}
+		}
+	}
+	known := store.IndexEntry{Space: spaceIntake, Key: ev.ID, Value: in.Digest + " " + strconv.FormatInt(r.rev+1, 10)}
+	st, err := r.commit(ctx, ev, append([]store.IndexEntry{known}, in.Remember...))
+	if err != nil {
+		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	return Answer{Rev: st.row.Rev, Entry: engine.LogEntry{Rev: st.row.Rev, Event: st.event, Commands: st.commands}}, nil
+}
+
+// Recall looks an intake up that came before. It reports false when it did
+// not. Errors: code CONFLICT when it came with another digest;
+// store.ErrNotFound without the room; an empty digest equals any.
+func Recall(ctx context.Context, s store.Rooms, room, event, digest string) (Answer, bool, error) {
+	found, err := s.Lookup(ctx, room, spaceIntake, []string{event})
+	if err != nil {
+		return Answer{}, false, fmt.Errorf("room %s: look up event %s: %w", room, event, err)
+	}
+	value, ok := found[event]
+	if !ok {
+		return Answer{}, false, nil
+	}
+	had, n, _ := strings.Cut(value, " ")
+	rev, err := strconv.ParseInt(n, 10, 64)
+	if err != nil {
+		return Answer{}, false, engine.Errorf(engine.CodeConflict, "room %s: the index entry of event %s is %q", room, event, value)
+	}
+	if digest != "" && had != digest {
+		return Answer{}, false, engine.Errorf(engine.CodeConflict, "room %s: event %s came before and said something else", room, event)
+	}
+	entry, err := readEntry(ctx, s, room, rev)
+	return Answer{Rev: rev, Again: true, Entry: entry}, err == nil, err
+}
+
+// readEntry reads one revision from the store, texts loaded where their
+// content is at hand. Calls come without their requests.
+func readEntry(ctx context.Context, s store.Rooms, room string, rev int64) (engine.LogEntry, error) {
+	entry := engine.LogEntry{Rev: rev}
+	rows, err := s.Rows(ctx, room, rev-1, 1)
+	if err == nil && len(rows) != 1 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return entry, fmt.Errorf("room %s, revision %d: %w", room, rev, err)
+	}
+	if err := json.Unmarshal(rows[0].Event, &entry.Event); err != nil {
+		return entry, fmt.Errorf("room %s, event of revision %d: %w", room, rev, err)
+	}
+	var commands []rowCommand
+	if err := json.Unmarshal(rows[0].Commands, &commands); err != nil {
+		return entry, fmt.Errorf("room %s, commands of revision %d: %w", room, rev, err)
+	}
+	texts := entry.Event.Texts()
+	entry.Commands = make([]engine.Command, len(commands))
+	for i := range commands {
+		entry.Commands[i] = commands[i].Command
+		if c := commands[i].Call; c != nil {
+			call := c.Call
+			entry.Commands[i].Call = &call
+		}
+		texts = append(texts, entry.Commands[i].Texts()...)
+	}
+	var names []string
+	for _, t := range texts {
+		if !t.Loaded() {
+			names = append(names, t.Blob.Digest)
+		}
+	}
+	if len(names) == 0 {
+		return entry, nil
+	}
+	blobs, err := s.Blobs(ctx, room, names)
+	if err != nil {
+		return entry, fmt.Errorf("room %s, texts of revision %d: %w", room, rev, err)
+	}
+	for _, t := range texts {
+		if b, ok := blobs[t.Blob.Digest]; ok && !t.Loaded() {
+			t.S = string(b)
+		}
+	}
+	return entry, nil
+}
+
+// View is an open room as it stands.
+type View struct {
+	Head    store.Head
+	AtUS    int64          // of the newest row, microseconds since 1970
+	State   []byte         // the machine's snapshot, canonical JSON
+	Machine engine.Machine // in that state; the caller's own
+	Ops     []store.Op     // by commit
+	Outbox  int            // messages not delivered yet
+}
+
+// Look rebuilds an open room and shows it. It writes nothing. Errors as
+// Append.
+func Look(ctx context.Context, l Live) (View, error) {
+	l, err := l.withDefaults()
+	if err != nil {
+		return View{}, err
+	}
+	loaded, err := l.Store.Load(ctx, l.Room)
+	if err != nil {
+		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	r, err := open(ctx, l.Config)
+	if err != nil {
+		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	waiting, err := l.Store.Outbox(ctx, l.Room)
+	if err != nil {
+		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	v := View{Head: r.head, Ops: loaded.Ops, Outbox: len(waiting)}
+	if r.state == nil {
+		return v, nil
+	}
+	v.AtUS, v.Machine = r.now, r.machine
+	if v.State, err = r.machine.Snapshot(); err != nil {
+		return View{}, fmt.Errorf("room %s: snapshot: %w", l.Room, err)
+	}
+	return v, nil
+}
