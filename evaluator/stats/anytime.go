@@ -99,48 +99,6 @@ func (m MSPRT) Evidence(n int, mean float64) (Evidence, error) {
 	return finiteEvidence(method, .5*math.Log(m.Variance/total)+k*d*k*d*m.Prior/(2*m.Variance*total))
 }
 
-// NormalMixture is the two-sided normal-mixture boundary of Howard, Ramdas,
-// McAuliffe and Sekhon (Ann. Statist. 49, 2021, 1055) for a sub-Gaussian sum S
-// with intrinsic time V; Rho > 0 tunes where it is tightest.
-type NormalMixture struct{ Rho float64 }
-
-// NormalMixtureAt tunes the boundary to be tightest, nearly, at intrinsic time
-// v > 0 for the level alpha. ErrRange.
-func NormalMixtureAt(v, alpha float64) (NormalMixture, error) {
-	if !(v > 0) || !finite(v) || !(alpha > 0 && alpha < 1) {
-		return NormalMixture{}, refuse("normal mixture", ErrRange, "intrinsic time %v, alpha %v", v, alpha)
-	}
-	l := -2 * math.Log(alpha)
-	return NormalMixture{Rho: v / (l + math.Log1p(l))}, nil
-}
-
-// Evidence is the mixture martingale at sum s and intrinsic time v ≥ 0.
-// ErrRange, ErrNotFinite.
-func (m NormalMixture) Evidence(s, v float64) (Evidence, error) {
-	if err := m.check(v); err != nil {
-		return Evidence{}, err
-	}
-	return finiteEvidence("normal mixture", .5*math.Log(m.Rho/(m.Rho+v))+s*s/(2*(v+m.Rho)))
-}
-
-// Bound is the |s| at which Evidence reaches 1/alpha. ErrRange.
-func (m NormalMixture) Bound(v, alpha float64) (float64, error) {
-	if err := m.check(v); err != nil {
-		return 0, err
-	}
-	if !(alpha > 0 && alpha < 1) {
-		return 0, refuse("normal mixture", ErrRange, "alpha %v", alpha)
-	}
-	return math.Sqrt((v + m.Rho) * (math.Log1p(v/m.Rho) - 2*math.Log(alpha))), nil
-}
-
-func (m NormalMixture) check(v float64) error {
-	if !(m.Rho > 0) || !(v >= 0) || !finite(m.Rho) || !finite(v) {
-		return refuse("normal mixture", ErrRange, "rho %v, intrinsic time %v", m.Rho, v)
-	}
-	return nil
-}
-
 // DiscordantEvidence is the two-sided e-value against "discordant pairs fall
 // either way with chance ½", 2^(b+c)·B(b+1, c+1), the uniform mixture of
 // binomial likelihood ratios. It assumes independent pairs: one trial per arm
@@ -169,6 +127,42 @@ func RobbinsRate(s, n int, alpha float64) (Interval, error) {
 	hit, miss := float64(s), float64(n-s)
 	limit := mathext.Lbeta(hit+1, miss+1) + math.Log(alpha)
 	inside := func(p float64) bool { return xlogy(hit, p)+xlog1py(miss, -p) > limit }
+	est := hit / float64(n)
+	if s > 0 {
+		out.Lo = bisect(0, est, func(p float64) bool { return !inside(p) })
+	}
+	if s < n {
+		out.Hi = bisect(est, 1, inside)
+	}
+	return out, nil
+}
+
+// BetaRate is the confidence sequence of level 1 − alpha for a rate after s
+// events in n independent units by a beta mixture centred on each rate in turn
+// (Howard, Ramdas, McAuliffe and Sekhon, Ann. Statist. 49, 2021, 1055), tightest near n = tuned units. RobbinsRate needs no tuning and
+// is wider there. ErrRange; with no unit it is [0, 1].
+func BetaRate(s, n int, alpha float64, tuned int) (Interval, error) {
+	if s < 0 || n < s || !(alpha > 0 && alpha < 1) || tuned < 1 {
+		return Interval{}, refuse("beta-mixture confidence sequence", ErrRange, "%d of %d, alpha %v, tuned to %d", s, n, alpha, tuned)
+	}
+	out := Interval{Lo: 0, Hi: 1}
+	if n == 0 {
+		return out, nil
+	}
+	hit, miss := float64(s), float64(n-s)
+	best, err := NormalMixtureAt(float64(tuned), .05)
+	if err != nil {
+		return Interval{}, err
+	}
+	weight := math.Max(best.Rho-1, 1e-3) // of the mixture, in units
+	inside := func(p float64) bool {
+		if p <= 0 || p >= 1 {
+			return false
+		}
+		a, b := p*weight, (1-p)*weight
+		log := mathext.Lbeta(a+hit, b+miss) - mathext.Lbeta(a, b) - xlogy(hit, p) - xlog1py(miss, -p)
+		return log < -math.Log(alpha)
+	}
 	est := hit / float64(n)
 	if s > 0 {
 		out.Lo = bisect(0, est, func(p float64) bool { return !inside(p) })

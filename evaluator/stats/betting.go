@@ -28,10 +28,10 @@ type BettingRule struct {
 	Null      float64 // the hypothesis: mean ≤ Null; Low < Null < High
 	// Fixed is λ for every family, 0 ≤ λ < 1/(Null−Low). With 0, λ is
 	// predicted from the families before: the Kelly-like stake
-	// (mean − Null) / (variance about Null), shrunk by one observation of a
-	// quarter of the range squared, at least 0 and at most Cap/(Null−Low).
+	// (mean − Null) / (variance about Null), shrunk by one observation at Null
+	// with a variance of (range/4)², at least 0 and at most Cap/(Null−Low).
 	Fixed float64
-	Cap   float64 // in (0, 1); 0 stands for ½
+	Cap   float64 // in (0, 1); 0 stands for ¾
 }
 
 // NewBetting starts with a wealth of 1. ErrRange, ErrNotFinite.
@@ -46,7 +46,7 @@ func NewBetting(r BettingRule) (*Betting, error) {
 		return nil, refuse(method, ErrRange, "%+v", r)
 	}
 	if r.Cap == 0 {
-		r.Cap = .5
+		r.Cap = .75
 	}
 	limit := 1 / (r.Null - r.Low)
 	if r.Fixed < 0 || r.Fixed >= limit {
@@ -82,7 +82,7 @@ func (b *Betting) Stake() float64 {
 	}
 	n, span := float64(b.n), b.rule.High-b.rule.Low
 	lead := (b.sum - n*b.rule.Null) / (n + 1)
-	variance := (b.sq + span*span/4) / (n + 1)
+	variance := (b.sq + span*span/16) / (n + 1)
 	return math.Min(math.Max(lead/variance, 0), b.rule.Cap*b.limit)
 }
 

@@ -18,6 +18,7 @@ var (
 	ErrTooFewFamilies = errors.New("fewer than 6 families: nothing can be significant at 0.05")
 	ErrNotInteger     = errors.New("the exact method needs whole counts, not effective ones")
 	ErrOrder          = errors.New("looks are not in increasing order of information")
+	ErrUnreached      = errors.New("no sum that can occur reaches the boundary")
 	ErrSpent          = errors.New("no alpha is left to spend at this look")
 	ErrUneven         = errors.New("cases have different numbers of trials")
 	ErrNotPositive    = errors.New("a ratio needs values above zero")
