@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Order is who orders something, and the key that makes it happen once.
+type Order struct {
+	// Key is the idempotency key, unique in the room for ever: the same key
+	// with the same order gets the same answer, with another one CONFLICT (R69).
+	Key string
+	// Caller is who orders, as the program authenticated it; the Authority port
+	// says whether that is the owner.
+	Caller string
+}
+
+// Pause stops an objective: no new work, calls under way are asked to stop,
+// and what they still return needs readmission (R43, R44). expected is the
+// control revision that the owner saw; another one is STALE_REVISION.
+//
+// Errors of all commands: NOT_FOUND (room, objective, operation), FORBIDDEN
+// (not the owner), STALE_REVISION, INVALID_TRANSITION, CONFLICT (the key was
+// used for another order, or ten compare-and-sets in a row were lost),
+// VALIDATION_ERROR. The answer holds the code too.
+func (s *Service) Pause(ctx context.Context, tenant, room string, o Order, objective string, expected int) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandPause, Objective: objective, Expected: expected})
+}
+
+// Resume puts a paused objective back where it was. It readmits nothing (R44).
+func (s *Service) Resume(ctx context.Context, tenant, room string, o Order, objective string, expected int) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandResume, Objective: objective, Expected: expected})
+}
+
+// Cancel ends an objective for good. Calls under way are asked to stop and
+// charged; holds of unknown outcomes stay (R42).
+func (s *Service) Cancel(ctx context.Context, tenant, room string, o Order, objective string, expected int) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandCancel, Objective: objective, Expected: expected})
+}
+
+// GrantBudget sets the room's total budget in USD micros and acknowledges
+// overruns by operation id; a halted room goes on when all are acknowledged
+// (R39, R40). A total below what is charged and held is CONFLICT.
+func (s *Service) GrantBudget(ctx context.Context, tenant, room string, o Order, total int64, overruns []string) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandGrant, Total: total, Overruns: overruns})
+}
+
+// Readmit lets one result count that came after a control change (R44).
+func (s *Service) Readmit(ctx context.Context, tenant, room string, o Order, op string, expected int) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandReadmit, Op: op, Expected: expected})
+}
+
+// Reconcile settles an operation of unknown outcome by the evidence of the
+// Reconciler port: executed is charged, proof that it was not executed
+// releases the hold, once (R47). Without evidence nothing changes and nothing
+// is remembered under the key: the error's code is UNCERTAIN. An operation
+// whose outcome is known is CONFLICT.
+func (s *Service) Reconcile(ctx context.Context, tenant, room string, o Order, op string) (engine.Answer, error) {
+	return s.order(ctx, tenant, room, o, engine.CommandRequest{Kind: engine.CommandReconcile, Op: op})
+}
+
+func (s *Service) order(ctx context.Context, tenant, room string, o Order, r engine.CommandRequest) (engine.Answer, error) {
+	ref, l, d, err := s.room(ctx, tenant, room)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	if o.Key == "" {
+		return engine.Answer{}, engine.Errorf(engine.CodeValidation, "%s needs an idempotency key", r.Kind)
+	}
+	owner, err := s.cfg.Ports.Authority.IsOwner(ctx, ref, o.Caller)
+	if err != nil {
+		return engine.Answer{}, coded(fmt.Errorf("who is the owner: %w", err))
+	}
+	if !owner {
+		return engine.Answer{}, engine.Errorf(engine.CodeForbidden, "only the owner may order %s", r.Kind)
+	}
+	digest, err := r.Digest()
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	if a, known, err := s.answered(ctx, l.Room, o.Key, digest); known || err != nil {
+		return a, err
+	}
+	command := &engine.OwnerCommand{CommandRequest: r, Key: o.Key, From: d.Owner}
+	if r.Kind == engine.CommandReconcile {
+		if command.Found, err = s.reconcile(ctx, ref, l.Room, r.Op); err != nil {
+			return engine.Answer{}, err
+		}
+	}
+	got, err := s.append(ctx, l, runtime.Intake{
+		Event: engine.Event{ID: commandPrefix + o.Key, Kind: engine.EvOwnerCommand, Command: command}, Digest: digest,
+	})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	for i := range got.Entry.Commands {
+		if a := got.Entry.Commands[i].Answer; a != nil && a.Key == o.Key {
+			return *a, a.Err()
+		}
+	}
+	return engine.Answer{}, fmt.Errorf("revision %d of room %s answers no command %s", got.Rev, room, o.Key)
+}
+
+// answered is the answer that a key was given before.
+func (s *Service) answered(ctx context.Context, id, key, digest string) (engine.Answer, bool, error) {
+	found, err := s.cfg.Store.Lookup(ctx, id, engine.SpaceCommand, []string{key})
+	if err != nil {
+		return engine.Answer{}, false, coded(err)
+	}
+	text, ok := found[key]
+	if !ok {
+		return engine.Answer{}, false, nil
+	}
+	var a engine.Answer
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return a, false, fmt.Errorf("answer to command %s: %w", key, err)
+	}
+	if a.Digest != digest {
+		return engine.Answer{}, false, engine.Errorf(engine.CodeConflict, "key %s was used for another order", key)
+	}
+	return a, true, a.Err()
+}
+
+// reconcile settles an uncertain operation by evidence and says what it found.
+// A repeat after a crash finds it settled and says the same.
+func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engine.CommandFound, error) {
+	o, err := s.operation(ctx, id, op)
+	if err != nil {
+		return nil, err
+	}
+	if o.Reconciled != nil {
+		return found(o.Reconciled.Executed), nil
+	}
+	if o.Status != store.OpUncertain {
+		return nil, engine.Errorf(engine.CodeConflict, "operation %s is %s: nothing is to be reconciled", op, o.Status)
+	}
+	none := engine.Errorf(engine.CodeUncertain, "there is no evidence of operation %s; its hold stays", op)
+	if s.cfg.Ports.Reconciler == nil {
+		return nil, none
+	}
+	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, Operation{
+		Op: op, Room: ref, Role: o.Role, Participant: o.Agent, Task: o.Task, BoundMicros: o.ReservedMicros, RequestDigest: o.RequestDigest,
+	})
+	if err != nil {
+		return nil, coded(fmt.Errorf("evidence of operation %s: %w", op, err))
+	}
+	rec := store.Reconciliation{Executed: e.Outcome == engine.ReconciledExecuted, Proof: e.Proof}
+	switch {
+	case e.Outcome == "":
+		return nil, none
+	case e.Proof == "", !rec.Executed && e.Outcome != engine.ReconciledNotExecuted:
+		return nil, engine.Errorf(engine.CodeValidation, "evidence of operation %s: outcome %q with proof %q", op, e.Outcome, e.Proof)
+	case rec.Executed:
+		rec.ChargedMicros, rec.UsageSource, rec.Usage = o.ReservedMicros, "bound", e.Usage
+		if e.Micros != nil {
+			rec.ChargedMicros, rec.UsageSource = *e.Micros, "actual"
+		}
+	}
+	err = s.cfg.Store.Reconcile(ctx, id, op, rec)
+	if errors.Is(err, store.ErrReceiptMismatch) { // someone else was quicker
+		if o, err = s.operation(ctx, id, op); err == nil && o.Reconciled != nil {
+			return found(o.Reconciled.Executed), nil
+		}
+	}
+	if err != nil {
+		return nil, coded(err)
+	}
+	return found(rec.Executed), nil
+}
+
+func found(executed bool) *engine.CommandFound {
+	if executed {
+		return &engine.CommandFound{Outcome: engine.ReconciledExecuted}
+	}
+	return &engine.CommandFound{Outcome: engine.ReconciledNotExecuted}
+}
+
+func (s *Service) operation(ctx context.Context, id, op string) (store.Op, error) {
+	l, err := s.cfg.Store.Load(ctx, id)
+	if err != nil {
+		return store.Op{}, coded(err)
+	}
+	for i := range l.Ops {
+		if l.Ops[i].ID == op {
+			return l.Ops[i], nil
+		}
+	}
+	return store.Op{}, engine.Errorf(engine.CodeNotFound, "the room has no operation %s", op)
+}

@@ -1,0 +1,211 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Store is what a service needs of a store; every store of this module has it.
+type Store interface {
+	store.Rooms
+	runtime.Leases
+}
+
+// Config of a service.
+type Config struct {
+	Store Store
+	Ports Ports
+	// Process names this process to people who ask who has a room.
+	Process string
+	// Lease is how long this process has a room without renewing; zero means
+	// 30 s. Calls are watched every third of it (R43).
+	Lease time.Duration
+	// Now is the clock of events; nil is the machine's. Leases go by the
+	// store's own.
+	Now func() time.Time
+	// Events bounds the events that one Tick folds; zero means 1,000.
+	Events int
+	// Crash ends the process at a chosen point, for tests.
+	Crash *runtime.Crash
+}
+
+// Service is the planner for any number of rooms, safe for concurrent use. It
+// keeps nothing that is not in the store, starts no goroutine that outlives a
+// call, and needs no closing.
+type Service struct {
+	cfg  Config
+	mu   sync.Mutex
+	wake map[string]chan struct{} // rooms that a Tick of this service has
+}
+
+// New makes a service. It opens, makes and migrates nothing. An error of code
+// VALIDATION_ERROR names the port or the setting that is missing.
+func New(cfg Config) (*Service, error) {
+	for _, need := range []struct {
+		what string
+		have bool
+	}{
+		{"Store", cfg.Store != nil},
+		{"Ports.Reasoner", cfg.Ports.Reasoner != nil},
+		{"Ports.Executor", cfg.Ports.Executor != nil},
+		{"Ports.Verifier", cfg.Ports.Verifier != nil},
+		{"Ports.Authority", cfg.Ports.Authority != nil},
+		{"Ports.Events", cfg.Ports.Events != nil},
+		{"Ports.Notifier", cfg.Ports.Notifier != nil},
+	} {
+		if !need.have {
+			return nil, engine.Errorf(engine.CodeValidation, "host: %s is not set", need.what)
+		}
+	}
+	if cfg.Lease < 0 || cfg.Events < 0 {
+		return nil, engine.Errorf(engine.CodeValidation, "host: lease %s, %d events a tick", cfg.Lease, cfg.Events)
+	}
+	return &Service{cfg: cfg, wake: map[string]chan struct{}{}}, nil
+}
+
+// maxName bounds the names of tenants and rooms, in bytes.
+const maxName = 200
+
+// id is the room's identity in the store; the tenant is part of it.
+func (r Ref) id() (string, error) {
+	for what, name := range map[string]string{"tenant": r.Tenant, "room": r.Room} {
+		if name == "" || len(name) > maxName {
+			return "", engine.Errorf(engine.CodeValidation, "the %s's name has %d bytes; 1 to %d are allowed", what, len(name), maxName)
+		}
+	}
+	return "planner/" + url.PathEscape(r.Tenant) + "/" + url.PathEscape(r.Room), nil
+}
+
+// Places of the index where a room's definition is kept.
+const (
+	spaceDefinition = "definition"
+	keyDefinition   = "host"
+)
+
+// Open makes a room, or finds it made with the same definition. The planner is
+// opt-in per room (R1): a room that was not opened is NOT_FOUND everywhere
+// else. Errors: VALIDATION_ERROR names what is wrong with the definition;
+// CONFLICT, the room exists with another one.
+func (s *Service) Open(ctx context.Context, tenant, room string, d Definition) error {
+	ref := Ref{tenant, room}
+	id, err := ref.id()
+	if err != nil {
+		return err
+	}
+	d = d.withDefaults()
+	if err := d.validate(); err != nil {
+		return fmt.Errorf("room %s: %w", room, err)
+	}
+	text, err := engine.Canonical(d)
+	if err != nil {
+		return fmt.Errorf("room %s: definition: %w", room, err)
+	}
+	in := runtime.Start(engine.Digest(text), store.IndexEntry{Space: spaceDefinition, Key: keyDefinition, Value: string(text)})
+	_, err = runtime.Append(ctx, s.live(ref, id, d), in)
+	return coded(err)
+}
+
+// room finds an opened room with its definition.
+func (s *Service) room(ctx context.Context, tenant, room string) (Ref, runtime.Live, Definition, error) {
+	ref := Ref{tenant, room}
+	id, err := ref.id()
+	if err != nil {
+		return ref, runtime.Live{}, Definition{}, err
+	}
+	found, err := s.cfg.Store.Lookup(ctx, id, spaceDefinition, []string{keyDefinition})
+	if errors.Is(err, store.ErrNotFound) || err == nil && found[keyDefinition] == "" {
+		return ref, runtime.Live{}, Definition{}, engine.Errorf(engine.CodeNotFound, "tenant %q has no room %q; open it first", tenant, room)
+	}
+	if err != nil {
+		return ref, runtime.Live{}, Definition{}, coded(fmt.Errorf("room %s: %w", room, err))
+	}
+	d, err := parseDefinition(found[keyDefinition])
+	return ref, s.live(ref, id, d), d, err
+}
+
+// live is the runtime's view of a room.
+func (s *Service) live(ref Ref, id string, d Definition) runtime.Live {
+	l := runtime.Live{
+		Config: runtime.Config{
+			Folds: runtime.Folds{Name: id, Machine: d.machine},
+			Store: s.cfg.Store, Room: id, Salt: []byte(runtime.FreshToken()), Funds: store.FundsReal,
+			Provider: &provider{room: ref, ports: &s.cfg.Ports}, Clock: runtime.Wall,
+			Limits: runtime.Limits{BudgetMicros: d.BudgetMicros}, Crash: s.cfg.Crash,
+		},
+		Authority: func(ctx context.Context) ([]string, error) { return s.cfg.Ports.Authority.Eligible(ctx, ref) },
+		Always:    []string{d.Coordinator},
+		Leases:    s.cfg.Store, Lease: s.cfg.Lease, Holder: s.cfg.Process, Now: s.cfg.Now, Events: s.cfg.Events,
+	}
+	if len(d.Tools) > 0 {
+		l.World = func() (engine.World, error) { return catalogue(d.Tools), nil }
+	}
+	return l
+}
+
+// Tick works a room until it is at rest (R65). Any process may call it at any
+// time; while one has the room, the others' report is Busy. It blocks while
+// calls are under way. Calls go on when ctx ends, because a caller that goes
+// away is no order of the owner's (R43): they are waited for, their receipts
+// are stored, and ctx's error is returned.
+//
+// Nothing that a reasoner, specialist or verifier says is an error of Tick.
+// Errors: NOT_FOUND; VERSION_MISMATCH, the room was folded by another version
+// of the machine; those of the Authority and Reconciler ports and of the
+// store, after which the next Tick goes on.
+func (s *Service) Tick(ctx context.Context, tenant, room string) (runtime.Ticked, error) {
+	ref, l, d, err := s.room(ctx, tenant, room)
+	if err != nil {
+		return runtime.Ticked{}, err
+	}
+	l.Notifier = &notifier{room: ref, ports: &s.cfg.Ports, owner: d.Owner, coordinator: d.Coordinator}
+	wake, done := s.watch(l.Room)
+	defer done()
+	l.Wake = wake
+	t, err := runtime.Tick(ctx, l)
+	return t, coded(err)
+}
+
+// watch has appends of this service wake the Tick that begins, unless another
+// one of this service has the room.
+func (s *Service) watch(id string) (<-chan struct{}, func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.wake[id]; taken {
+		return nil, func() {}
+	}
+	c := make(chan struct{}, 1)
+	s.wake[id] = c
+	return c, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.wake, id)
+	}
+}
+
+// nudge wakes the Tick that this service has on a room.
+func (s *Service) nudge(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.wake[id] <- struct{}{}: // a nil channel never takes
+	default:
+	}
+}
+
+// append commits one event from outside.
+func (s *Service) append(ctx context.Context, l runtime.Live, in runtime.Intake) (runtime.Answer, error) {
+	a, err := runtime.Append(ctx, l, in)
+	if err != nil {
+		return a, coded(err)
+	}
+	s.nudge(l.Room)
+	return a, nil
+}
