@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"gonum.org/v1/gonum/mathext"
 	"pgregory.net/rapid"
 )
 
@@ -313,5 +314,15 @@ func TestS3S12_Refusals(t *testing.T) {
 		if !errors.Is(c.got, c.want) || !errors.As(c.got, &r) || r.Method == "" {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)
 		}
+	}
+}
+
+// TestS3_QuantilesInTheFarTail: the case in which gonum's inverse of the
+// incomplete beta is wrong, and its like, put back into the forward function.
+func TestS3_QuantilesInTheFarTail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ a, b, p float64 }{{84803, 27, 3.286116537539294e-9}, {353, 8, 7e-10}, {27, 84803, 1e-12}, {.3, 5e6, 1e-6}} {
+		x := betaQuantile(c.a, c.b, c.p)
+		near(t, "tail over p", mathext.RegIncBeta(c.a, c.b, x)/c.p, 1, 1e-6)
 	}
 }
