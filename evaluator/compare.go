@@ -2,11 +2,8 @@ package evaluator
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/agentrooms/qualify/evaluator/stats"
 )
 
 // CompareDocument is what `qualify compare --json` prints. Keys are stable.
@@ -108,18 +105,54 @@ type ArmPair struct {
 	Missing     []MissingPair `json:"missing_pairs"`
 }
 
+// Names of the two estimands (statistics §0.7).
+const (
+	EstimandLike  = "cases like these" // families are a sample: their noise counts
+	EstimandThese = "these cases"      // the cases are fixed: only trials vary
+)
+
 // Difference is B − A of one metric: the mean over cases of the mean over the
-// case's pairs, with its CR1 error by family. It is a plain difference: no
-// interval and no test.
+// case's pairs, with its interval and test for "cases like these", families as
+// clusters. What is nil does not apply; Word says why no test was made.
 type Difference struct {
 	Metric   string `json:"metric"`
-	Mean     *Num   `json:"mean"` // nil without a pair in which both are evaluable
-	SE       *Num   `json:"se"`   // nil with fewer than two families
-	SEMethod string `json:"se_method"`
+	Better   string `json:"better"` // higher or lower
+	Estimand string `json:"estimand"`
+	Mean     *Num   `json:"mean"`      // nil without a pair in which both are evaluable
+	SE       *Num   `json:"se"`        // nil with fewer than two families
+	SEMethod string `json:"se_method"` // CR1, or CR2 with families of very unequal size
+	DF       *Num   `json:"df"`
 	Cluster  string `json:"cluster"`
 	Clusters int    `json:"clusters"`
 	N        int    `json:"n"` // cases
 	Pairs    int    `json:"pairs"`
+	// Censored counts trials in the pairs whose value is only a lower bound.
+	Censored int       `json:"censored,omitempty"`
+	CI95     *Interval `json:"ci95"`
+	P        *Num      `json:"p"` // two-sided, of no difference
+	// PAdjusted is P by Holm over the AdjustedOver metrics of this pair of arms
+	// that have one.
+	PAdjusted    *Num `json:"p_adjusted"`
+	AdjustedOver int  `json:"adjusted_over"`
+	// MDE is the smallest true difference shown with power 0.8, two-sided 0.05, at
+	// the error that was achieved.
+	MDE          *Num       `json:"smallest_detectable"`
+	Word         string     `json:"word"`
+	Correlation  *Num       `json:"correlation"` // of the arms over cases
+	DesignEffect *Num       `json:"design_effect"`
+	PermutationP *Num       `json:"permutation_p"`  // family sign flips, two-sided
+	Bootstrap95  *Interval  `json:"bootstrap_ci95"` // cluster bootstrap, BCa, 10,000 draws
+	Ratio        *Num       `json:"ratio,omitempty"`
+	Ratio95      *Interval  `json:"ratio_ci95,omitempty"` // Fieller; nil where unbounded
+	These        TheseCases `json:"these_cases"`
+}
+
+// TheseCases is the error of a difference when the cases are no sample.
+type TheseCases struct {
+	Estimand string    `json:"estimand"`
+	SE       *Num      `json:"se"`
+	CI95     *Interval `json:"ci95"`
+	Reason   string    `json:"reason,omitempty"` // why a figure is missing
 }
 
 // MissingPair is a case and trial index that both sides planned, or one of
@@ -138,71 +171,6 @@ type PairSide struct {
 	Planned []Planned
 	Cases   map[string]string // digest of each case by id
 }
-
-// Metrics of differences, by name. A false ok leaves the pair out of that
-// metric: it is not evaluable in one of the trials.
-var pairMetrics = []struct {
-	name  string
-	value func(s *TrialScore) (v float64, ok bool)
-}{
-	{"completion", func(s *TrialScore) (float64, bool) { return bit(s.Completed()), s.rated() }},
-	{"criterion_share", func(s *TrialScore) (float64, bool) {
-		if !s.rated() || s.Required == 0 {
-			return 0, false
-		}
-		return float64(s.Met) / float64(s.Required), true
-	}},
-	{"false_completion", func(s *TrialScore) (float64, bool) { return bit(s.FalseCompletion()), s.rated() }},
-	{"silent_completion", func(s *TrialScore) (float64, bool) { return bit(s.SilentCompletion()), s.rated() }},
-	{"honest_failure", func(s *TrialScore) (float64, bool) { return bit(s.HonestFailure()), s.rated() }},
-	{"owner_corrections", func(s *TrialScore) (float64, bool) {
-		if s.Corrections == nil {
-			return 0, false
-		}
-		return float64(s.Corrections.Count), true
-	}},
-	{"corrections_after_claim", func(s *TrialScore) (float64, bool) {
-		if s.Corrections == nil {
-			return 0, false
-		}
-		return float64(s.Corrections.AfterClaim), true
-	}},
-	{"duplicate_effects", func(s *TrialScore) (float64, bool) {
-		if s.Effects == nil || s.Effects.Duplicates == nil {
-			return 0, false
-		}
-		return float64(*s.Effects.Duplicates), true
-	}},
-	{"collateral_effects", func(s *TrialScore) (float64, bool) {
-		if s.Effects == nil || s.Effects.Collateral == nil {
-			return 0, false
-		}
-		return float64(*s.Effects.Collateral), true
-	}},
-	{"repeated_work", func(s *TrialScore) (float64, bool) {
-		if s.RepeatedWork == nil {
-			return 0, false
-		}
-		return float64(s.RepeatedWork.Count), true
-	}},
-	{"latency_us", func(s *TrialScore) (float64, bool) {
-		if s.Latency == nil || s.Latency.Censored {
-			return 0, false
-		}
-		return float64(s.Latency.US), true
-	}},
-	{"cost_charged_micros", func(s *TrialScore) (float64, bool) { return float64(s.Cost.Charged), true }},
-}
-
-func bit(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// rated reports whether the trial is in the denominator of rates.
-func (s *TrialScore) rated() bool { return s.Outcome != Infrastructure && s.Outcome != GraderError }
 
 // pair is one case and trial index.
 type pair struct {
@@ -225,7 +193,10 @@ func ComparePair(a, b PairSide) (ArmPair, error) {
 		return out, fmt.Errorf("arm %s: %w", b.Summary.Name, err)
 	}
 	planA, planB := plannedPairs(a.Planned), plannedPairs(b.Planned)
-	var pairs []pair
+	table, err := pairTable(as, bs)
+	if err != nil {
+		return out, err
+	}
 	families, cases := map[string]bool{}, map[string]bool{}
 	for _, p := range allPairs(planA, planB) {
 		why := missing(p, planA[p], planB[p], as[p], bs[p], a.Cases, b.Cases)
@@ -233,18 +204,27 @@ func ComparePair(a, b PairSide) (ArmPair, error) {
 			out.Missing = append(out.Missing, MissingPair{p.caseID, p.trial, why})
 			continue
 		}
-		pairs = append(pairs, p)
+		if as[p].Family != bs[p].Family {
+			return out, fmt.Errorf("case %s is in family %s in A and %s in B", p.caseID, as[p].Family, bs[p].Family)
+		}
+		out.Pairs++
 		cases[p.caseID], families[as[p].Family] = true, true
+		for i, s := range []*TrialScore{as[p], bs[p]} {
+			c, _ := table.Case(p.caseID)
+			if err := table.Row(i, c, p.trial).fill(s); err != nil {
+				return out, err
+			}
+		}
 	}
-	out.Pairs, out.Cases, out.Families = len(pairs), len(cases), len(families)
-	for _, m := range pairMetrics {
-		d, err := difference(m.name, m.value, pairs, as, bs)
+	out.Cases, out.Families = len(cases), len(families)
+	for m := range metrics {
+		d, err := table.difference(m)
 		if err != nil {
 			return out, err
 		}
 		out.Differences = append(out.Differences, d)
 	}
-	return out, nil
+	return out, adjust(out.Differences)
 }
 
 func missing(p pair, plannedA, plannedB bool, a, b *TrialScore, casesA, casesB map[string]string) string {
@@ -263,42 +243,6 @@ func missing(p pair, plannedA, plannedB bool, a, b *TrialScore, casesA, casesB m
 		return "not run in B"
 	}
 	return ""
-}
-
-// difference is the mean over cases of the mean difference of each case's
-// pairs, so that a case counts once however many of its trials are paired.
-func difference(name string, value func(*TrialScore) (float64, bool), pairs []pair, as, bs map[pair]*TrialScore) (Difference, error) {
-	d := Difference{Metric: name, SEMethod: "CR1", Cluster: "family"}
-	var values []float64
-	var families []string
-	for i := 0; i < len(pairs); {
-		caseID, family, sum, n := pairs[i].caseID, as[pairs[i]].Family, 0.0, 0
-		for ; i < len(pairs) && pairs[i].caseID == caseID; i++ {
-			va, okA := value(as[pairs[i]])
-			vb, okB := value(bs[pairs[i]])
-			if okA && okB {
-				sum += vb - va
-				n++
-			}
-		}
-		if n > 0 {
-			values, families = append(values, sum/float64(n)), append(families, family)
-			d.Pairs += n
-		}
-	}
-	c, err := stats.ClusteredMean(values, families)
-	d.N, d.Clusters = c.N, c.Clusters
-	switch {
-	case errors.Is(err, stats.ErrNoData):
-		return d, nil
-	case errors.Is(err, stats.ErrOneCluster):
-		d.Mean = numPtr(c.Mean)
-	case err != nil:
-		return d, fmt.Errorf("difference of %s: %w", name, err)
-	default:
-		d.Mean, d.SE = numPtr(c.Mean), numPtr(c.CR1)
-	}
-	return d, nil
 }
 
 func byPair(scores []TrialScore) (map[pair]*TrialScore, error) {

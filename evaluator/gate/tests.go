@@ -1,0 +1,259 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/evaluator/stats"
+)
+
+// test is what a rule's own figure says, before the campaign's state and the
+// ladder are asked.
+type test struct {
+	rule    *Rule
+	outcome Outcome
+	hole    bool
+	reasons []Reason
+	figure  Figure
+	// pass and fail are one-sided p values, of "not good enough" and of "good
+	// enough"; 1 and 1 where the rule has no test.
+	pass, fail float64
+	testable   bool    // takes part in the adjustment for several baselines
+	mdeOver    bool    // what could be detected is larger than the margin
+	units      float64 // families of equal size that weigh as much
+	sums       []stats.FamilySum
+}
+
+func (t *test) add(code Code, format string, args ...any) {
+	t.reasons = append(t.reasons, Reason{Code: code, Text: fmt.Sprintf(format, args...)})
+}
+
+func (t *test) note(format string, args ...any) {
+	t.figure.Notes = append(t.figure.Notes, fmt.Sprintf(format, args...))
+}
+
+// refuse makes a hole: the rule cannot be evaluated and fails.
+func (t *test) refuse(code Code, format string, args ...any) {
+	t.outcome, t.hole = Fail, true
+	t.add(code, format, args...)
+}
+
+// undecided makes the rule inconclusive for a reason.
+func (t *test) undecided(code Code, format string, args ...any) {
+	t.outcome = Inconclusive
+	t.add(code, format, args...)
+}
+
+func (g *judge) test(r *Rule) (test, error) {
+	t := test{rule: r, outcome: Inconclusive, pass: 1, fail: 1}
+	t.figure = Figure{Evidence: g.word, Level: evaluator.Num(1 - g.look.alpha), Notes: []string{}}
+	var err error
+	if r.compare == Absolute {
+		err = g.absolute(&t)
+	} else {
+		err = g.paired(&t)
+	}
+	return t, err
+}
+
+// lacking makes a hole of a metric that is not evaluable in some trial: what is
+// left might be the good part of it.
+func (g *judge) lacking(t *test, arms ...string) bool {
+	if t.figure.Lacking == 0 {
+		return false
+	}
+	m := t.rule.metric
+	grader := 0
+	for _, name := range arms {
+		a, _ := g.table.Arm(name)
+		d := g.table.Denominators(a, t.rule.in())
+		grader += d.GraderError
+		for _, l := range g.table.Lacks(a, m) {
+			t.note("arm %s: %s (%s)", name, l.Reason, plural(l.Count, "trial", "trials"))
+		}
+	}
+	what := evaluator.Metrics()[m]
+	t.refuse(CodeNotEvaluable, "%s is not evaluable in %s (it needs %s)", what.Name, plural(t.figure.Lacking, "trial", "trials"), what.Needs)
+	if grader > 0 && what.Rated {
+		t.add(CodeGrader, "the grader erred in %s, which never passes", plural(grader, "trial", "trials"))
+	}
+	return true
+}
+
+// absolute holds the mean of an arm over its rated trials against a limit.
+func (g *judge) absolute(t *test) error {
+	r := t.rule
+	arm, _ := g.table.Arm(r.Arm)
+	s := g.table.Sample(r.metric, arm, r.in())
+	m := evaluator.Metrics()[r.metric]
+	f := &t.figure
+	f.N, f.Excluded, f.Lacking, f.Censored = len(s.Values), s.Excluded, s.Lacking, s.Censored
+	pairs := make([]stats.Pair, len(s.Values))
+	for i, v := range s.Values {
+		pairs[i] = stats.Pair{Family: s.Families[i], A: v}
+	}
+	d, err := stats.PairedDifference(pairs, g.level())
+	f.Families = d.Clusters
+	switch {
+	case g.lacking(t, r.Arm):
+		return nil
+	case errors.Is(err, stats.ErrNoData):
+		t.refuse(CodeNotEvaluable, "%s is not evaluable: no trial of arm %s is in its denominator", m.Name, r.Arm)
+		return nil
+	case err != nil && !undefined(err):
+		return err
+	}
+	f.Value, t.units = new(evaluator.Num(d.Mean)), kish(s.Families)
+	limit := *r.Limit
+	f.Method = "point"
+	if r.Bound == BoundPoint {
+		g.point(t, &m, d.Mean, limit)
+		return nil
+	}
+	if d.Clusters < stats.MinFamilies || g.look.alpha == 0 {
+		return nil // the rule is blocked, and says why
+	}
+	if g.policy.Sequential.Method == MethodEProcess {
+		return g.betRate(t, &m, &s, limit)
+	}
+	lo, hi, err := g.bounds(t, &m, &d, err)
+	if err != nil || f.Lower == nil {
+		return err
+	}
+	value := evaluator.Num(limit)
+	if m.Better == evaluator.HigherBetter {
+		t.decide(lo >= limit, hi < limit, "lower bound %s, limit %s", "upper bound %s is below limit %s", f.Lower, f.Upper, &value)
+	} else {
+		t.decide(hi <= limit, lo > limit, "upper bound %s, limit %s", "lower bound %s is above limit %s", f.Upper, f.Lower, &value)
+	}
+	t.censored(m.Name, r.Arm, f.Censored)
+	return nil
+}
+
+func undefined(err error) bool {
+	return errors.Is(err, stats.ErrOneCluster) || errors.Is(err, stats.ErrTooFewFamilies) || errors.Is(err, stats.ErrNoVariation)
+}
+
+// level is the two-sided level whose bounds are one-sided at the nominal alpha.
+func (g *judge) level() float64 {
+	if g.look.alpha == 0 {
+		return 1 - 2*g.policy.Alpha
+	}
+	return 1 - 2*g.look.alpha
+}
+
+// decide sets outcome and reason from two facts; near is the bound that must
+// keep the limit, far the other one.
+func (t *test) decide(pass, fail bool, straddle, broken string, near, far, limit *evaluator.Num) {
+	switch {
+	case pass:
+		t.outcome = Pass
+	case fail:
+		t.outcome = Fail
+		t.add(CodeLimit, broken, far, limit)
+	default:
+		t.undecided(CodeStraddles, "the interval holds the limit: "+straddle, near, limit)
+	}
+}
+
+// censored keeps a rule from passing on values that are only lower bounds.
+func (t *test) censored(metric, arm string, n int) {
+	if n > 0 && t.outcome == Pass {
+		t.undecided(CodeCensored, "%s of arm %s is only known to be at least the limit in %s", metric, arm, plural(n, "trial", "trials"))
+	}
+}
+
+func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
+	got, want := evaluator.Num(mean), evaluator.Num(limit)
+	bad, word := got.Round() > limit, "above"
+	if m.Better == evaluator.HigherBetter {
+		bad, word = got.Round() < limit, "below"
+	}
+	t.outcome = Pass
+	if bad {
+		t.outcome = Fail
+		t.add(CodeLimit, "%s is %s, %s limit %s", m.Name, got, word, want)
+	}
+	t.censored(m.Name, t.rule.Arm, t.figure.Censored)
+}
+
+// bounds are the one-sided bounds of an arm's mean. Of a rare event they are
+// exact with families as units, as if all trials of a family were one: no
+// number of trials can stand for families that were not there. refusal is what
+// PairedDifference says of its test.
+func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusal error) (lo, hi float64, err error) {
+	f := &t.figure
+	level := 1 - g.look.alpha
+	flat := errors.Is(refusal, stats.ErrNoVariation)
+	switch {
+	case m.Bounded && (m.Rare || flat):
+		units := t.units
+		x := stats.Proportion{X: math.Min(d.Mean*units, units), N: units}
+		f.Method = fmt.Sprintf("Clopper-Pearson, %s families as units", evaluator.Num(units))
+		if hi, err = x.ClopperPearsonUpper(level); err == nil {
+			lo, err = x.ClopperPearsonLower(level)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	case flat && m.Rare && d.Mean == 0:
+		units := t.units
+		f.Method = fmt.Sprintf("Poisson, %s families as exposure", evaluator.Num(units))
+		if hi, err = stats.PoissonUpper(0, units, level); err != nil {
+			return 0, 0, err
+		}
+	case flat:
+		t.undecided(CodeVariation, "%s is the same in every trial: there is no error to judge by", m.Name)
+		return 0, 0, nil
+	default:
+		se, df := g.errorOf(t, d)
+		half := quantile(df, level) * se
+		lo, hi = d.Mean-half, d.Mean+half
+		if m.Rare { // a count: its error may be small by chance
+			units := t.units
+			exact, err := stats.PoissonUpper(int(math.Ceil(d.Mean*units)), units, level)
+			if err != nil {
+				return 0, 0, err
+			}
+			hi = math.Max(hi, exact)
+			f.Method += ", upper at least Poisson by families"
+		}
+	}
+	f.Lower, f.Upper = new(evaluator.Num(lo)), new(evaluator.Num(hi))
+	return lo, hi, nil
+}
+
+// errorOf is the clustered error of a difference, noted in the figure.
+func (g *judge) errorOf(t *test, d *stats.Difference) (se, df float64) {
+	method := evaluator.MethodFor(d)
+	se, df = evaluator.ErrorOf(d, method)
+	f := &t.figure
+	f.SE, f.DF = new(evaluator.Num(se)), new(evaluator.Num(df))
+	f.Method = string(method) + " by family, t"
+	if method == stats.CR2 {
+		t.note("the largest family holds %s times the average: CR2 with Satterthwaite degrees of freedom", evaluator.Num(d.Imbalance))
+	}
+	return se, df
+}
+
+// kish is how many families of equal size weigh as much as these (Kish 1965).
+func kish(families []string) float64 {
+	count := map[string]float64{}
+	for _, f := range families {
+		count[f]++
+	}
+	var squares float64 // of whole numbers: their order does not matter
+	for _, n := range count {
+		squares += n * n
+	}
+	n := float64(len(families))
+	return n * n / squares
+}
+
+func quantile(df, level float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(level)
+}
