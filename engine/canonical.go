@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,8 +14,40 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical marshals v and returns its canonical JSON (see CanonicalJSON).
+// Canonical returns the canonical JSON (see CanonicalJSON) of what
+// encoding/json makes of v.
 func Canonical(v any) ([]byte, error) {
+	kept, ok := documents.Get().(*[]byte)
+	if !ok {
+		kept = new([]byte)
+	}
+	b, err := AppendCanonical((*kept)[:0], v)
+	if err != nil {
+		return nil, err
+	}
+	out := bytes.Clone(b)
+	if cap(b) <= keptBytes {
+		*kept = b
+		documents.Put(kept)
+	}
+	return out, nil
+}
+
+// AppendCanonical is Canonical that appends to dst.
+func AppendCanonical(dst []byte, v any) ([]byte, error) {
+	if v == nil {
+		return append(dst, "null"...), nil
+	}
+	rv := reflect.ValueOf(v)
+	out, err := encoderOf(rv.Type())(dst, rv, 0)
+	if errors.Is(err, errSlow) {
+		return appendMarshalled(dst, v)
+	}
+	return out, err
+}
+
+// appendMarshalled goes through encoding/json.
+func appendMarshalled(dst []byte, v any) ([]byte, error) {
 	buf, ok := encodings.Get().(*bytes.Buffer)
 	if !ok {
 		buf = new(bytes.Buffer)
@@ -30,12 +63,13 @@ func Canonical(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	return canonicalized(buf.Bytes()) // valid: the encoder checks also what MarshalJSON gives
+	return appendCanonicalized(dst, buf.Bytes()) // valid: the encoder checks also what MarshalJSON gives
 }
 
-// Buffers for the next document: encodings holds *bytes.Buffer, canonicalizers
-// *canonicalizer. Larger ones than keptBytes are let go.
-var encodings, canonicalizers sync.Pool
+// Buffers for the next document: documents holds *[]byte, encodings
+// *bytes.Buffer, canonicalizers *canonicalizer. Larger ones than keptBytes are
+// let go.
+var documents, encodings, canonicalizers sync.Pool
 
 const keptBytes = 1 << 20
 
@@ -55,11 +89,11 @@ func CanonicalJSON(src []byte) ([]byte, error) {
 		}
 		return nil, errors.New("canonical JSON: invalid document")
 	}
-	return canonicalized(src)
+	return appendCanonicalized(make([]byte, 0, len(src)), src)
 }
 
-// canonicalized rewrites a document that is valid JSON.
-func canonicalized(src []byte) ([]byte, error) {
+// appendCanonicalized appends a document that is valid JSON, rewritten.
+func appendCanonicalized(dst, src []byte) ([]byte, error) {
 	c, ok := canonicalizers.Get().(*canonicalizer)
 	if !ok {
 		c = new(canonicalizer)
@@ -71,7 +105,7 @@ func canonicalized(src []byte) ([]byte, error) {
 			canonicalizers.Put(c)
 		}
 	}()
-	out, err := c.value(make([]byte, 0, len(src)))
+	out, err := c.value(dst)
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
@@ -268,27 +302,9 @@ func appendString(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	for i := range len(s) {
-		switch b := s[i]; {
-		case b == '"' || b == '\\':
-			dst = append(dst, '\\', b)
-		case b == '\b':
-			dst = append(dst, '\\', 'b')
-		case b == '\t':
-			dst = append(dst, '\\', 't')
-		case b == '\n':
-			dst = append(dst, '\\', 'n')
-		case b == '\f':
-			dst = append(dst, '\\', 'f')
-		case b == '\r':
-			dst = append(dst, '\\', 'r')
-		case b < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
-		default:
-			dst = append(dst, b)
-		}
+		dst = appendEscape(dst, s[i])
 	}
 	return append(dst, '"'), nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // Media types of the texts the engine handles.
@@ -56,6 +57,23 @@ func (t Text) MarshalJSON() ([]byte, error) {
 		return json.Marshal(textJSON{Digest: t.Blob.Digest, Len: &t.Blob.Len, Media: t.Blob.Media})
 	}
 	return json.Marshal(textJSON{Media: t.Blob.Media, Text: &t.S})
+}
+
+// AppendCanonical implements Appender.
+func (t Text) AppendCanonical(dst []byte) ([]byte, error) {
+	if t.Sealed() {
+		dst = appendText(append(dst, `{"digest":`...), t.Blob.Digest)
+		dst = strconv.AppendInt(append(dst, `,"len":`...), int64(t.Blob.Len), 10)
+		if t.Blob.Media != "" {
+			dst = appendText(append(dst, `,"media":`...), t.Blob.Media)
+		}
+		return append(dst, '}'), nil
+	}
+	dst = append(dst, '{')
+	if t.Blob.Media != "" {
+		dst = append(appendText(append(dst, `"media":`...), t.Blob.Media), ',')
+	}
+	return append(appendText(append(dst, `"text":`...), t.S), '}'), nil
 }
 
 // UnmarshalJSON reads either form that MarshalJSON writes.

@@ -8,32 +8,37 @@ import (
 	"github.com/agentrooms/qualify/engine"
 )
 
+var _ engine.Appender = (*Session)(nil)
+
 type sessionJSON struct {
 	State    state           `json:"state"`
 	Messages json.RawMessage `json:"messages"`
 }
 
 // MarshalJSON writes the whole session; sealed texts appear by reference.
-func (s *Session) MarshalJSON() ([]byte, error) {
+func (s *Session) MarshalJSON() ([]byte, error) { return s.AppendCanonical(nil) }
+
+// AppendCanonical implements engine.Appender. Each message is encoded once.
+func (s *Session) AppendCanonical(dst []byte) (_ []byte, err error) {
 	for ; s.n < len(s.s.Messages); s.n++ {
-		b, err := json.Marshal(s.s.Messages[s.n])
-		if err != nil {
+		list := s.encoded
+		if s.n > 0 {
+			list = append(list, ',')
+		}
+		if list, err = engine.AppendCanonical(list, &s.s.Messages[s.n]); err != nil {
 			return nil, fmt.Errorf("session %s: %w", s.s.Config.Cause, err)
 		}
-		if s.n > 0 {
-			s.encoded = append(s.encoded, ',')
-		}
-		s.encoded = append(s.encoded, b...)
+		s.encoded = list
 	}
-	list := make([]byte, 0, len(s.encoded)+2)
-	list = append(list, '[')
-	list = append(list, s.encoded...)
-	list = append(list, ']')
+	dst = append(append(dst, `{"messages":[`...), s.encoded...)
 	out := s.s
 	if out.Config.Detached {
 		out.Config.System = ""
 	}
-	return json.Marshal(sessionJSON{State: out, Messages: list})
+	if dst, err = engine.AppendCanonical(append(dst, `],"state":`...), &out); err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.s.Config.Cause, err)
+	}
+	return append(dst, '}'), nil
 }
 
 // UnmarshalJSON replaces the session by one that MarshalJSON wrote. The
