@@ -1,9 +1,19 @@
-// Package stats holds the statistics of the evaluator: standard errors that
-// respect clusters, pass@k and pass^k, and quantiles with censoring.
+// Package stats holds the statistics of the evaluator. The unit of inference is
+// the family; trials only make the mean of a case less noisy.
 //
-// Functions are pure and refuse what is undefined with a typed error instead
-// of returning a number. Sources: Miller 2024 (arXiv 2411.00640) for clustered
-// errors and power, Chen et al. 2021 for pass@k, arXiv 2406.12045 for pass^k.
+//   - rates of independent units: Proportion, ZeroEventUpper, PoissonUpper
+//   - binary pairs, one trial each: PairedTable (McNemar, Newcombe, Tango)
+//   - anything in families: ClusteredMean, PairedDifference, sign flips, the
+//     cluster bootstrap, ClusteredMcNemar
+//   - trials of a case: PassAt, PassHat; times: quantiles with censoring; money:
+//     ratios of totals
+//   - more than one test: Holm, BenjaminiHochberg, the max-statistic
+//   - more than one look: SpendingLooks for declared looks; Betting and the other
+//     e-processes for stopping at any time
+//
+// Functions are pure and refuse what is undefined with a typed error instead of
+// returning a number; none returns NaN or an infinity. docs/statistics.md lists
+// the source of each method and how far it agrees with published numbers.
 //
 // Stability: internal to qualify; may change.
 package stats

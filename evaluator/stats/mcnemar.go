@@ -172,7 +172,8 @@ type DiscordantFamily struct{ AOnly, BOnly, Pairs int }
 // ClusteredMcNemar is Durkalski's test for clustered matched pairs (Durkalski,
 // Palesch, Lipsitz and Rust 2003): X² = (ΣD)²/ΣD² with D = (b−c)/n per family,
 // against χ² with one degree of freedom. It assumes independent families and is
-// asymptotic in their number. ErrTooFewFamilies; ErrNoVariation when no family
+// asymptotic in their number; X² never exceeds it, so few families make the test
+// conservative. ErrTooFewFamilies; ErrNoVariation when no family
 // differs; ErrRange.
 func ClusteredMcNemar(families []DiscordantFamily) (ChiSquare, error) {
 	const method = "clustered McNemar"

