@@ -182,37 +182,60 @@ func newClusterTimes(families []FamilyDurations) *clusterTimes {
 	return c
 }
 
+// ways is the number of times that one pass over the draws counts up to.
+const ways = 8
+
 // percentile is the ⌈pB⌉-th of the draws' quantiles over times; nil when that
-// draw never reaches q.
+// draw never reaches q. It searches the pooled times for the first up to which
+// enough draws reach q, ways at a time, because a pass over the draws costs
+// most. It keeps no draw.
 func (c *clusterTimes) percentile(times [][]int64, p float64) *int64 {
 	need := min(max(ceilShare(p, c.r.Draws), 1), c.r.Draws)
-	upto := make([]int, len(times))
-	i := sort.Search(len(c.pooled), func(i int) bool {
-		for f, ts := range times {
-			upto[f] = sort.Search(len(ts), func(k int) bool { return ts[k] > c.pooled[i] })
+	upto := make([][ways]int32, len(times))
+	lo, hi := 0, len(c.pooled) // the answer is in [lo, hi]
+	for lo < hi {
+		var at [ways]int
+		for w := range at {
+			at[w] = lo + (hi-lo)*w/ways
+			for f, ts := range times {
+				n := sort.Search(len(ts), func(k int) bool { return ts[k] > c.pooled[at[w]] })
+				upto[f][w] = int32(n) //nolint:gosec // trials of a family are far fewer than 2^31
+			}
 		}
-		return c.reached(upto) >= need
-	})
-	if i == len(c.pooled) {
+		for w, n := range c.reached(upto) {
+			if n >= need {
+				hi = at[w]
+				break
+			}
+			lo = at[w] + 1
+		}
+	}
+	if hi == len(c.pooled) {
 		return nil
 	}
-	return new(c.pooled[i])
+	return new(c.pooled[hi])
 }
 
 // reached is the number of draws whose share of trials counted in upto is q or
 // more. Every call makes the same draws.
-func (c *clusterTimes) reached(upto []int) int {
+func (c *clusterTimes) reached(upto [][ways]int32) (reached [ways]int) {
 	rng := rand.New(rand.NewPCG(c.r.Seed, c.r.Stream))
-	families, reached := uint32(len(upto)), 0 //nolint:gosec // families are far fewer than 2^32
+	families := uint32(len(upto)) //nolint:gosec // families are far fewer than 2^32
 	for range c.r.Draws {
-		var in, of int
+		var in [ways]int
+		var of int
 		for range families {
 			f := rng.Uint32N(families)
-			in += upto[f]
+			for w, n := range &upto[f] {
+				in[w] += int(n)
+			}
 			of += c.size[f]
 		}
-		if in >= nearestRank(c.q, of) {
-			reached++
+		rank := nearestRank(c.q, of)
+		for w, n := range in {
+			if n >= rank {
+				reached[w]++
+			}
 		}
 	}
 	return reached
