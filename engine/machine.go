@@ -18,6 +18,17 @@ type Machine interface {
 	Version() string
 }
 
+// Upgrader is implemented by machines that can take over a room from a machine
+// of another version (a planner@3 that goes on where planner@2 stood). The rows
+// that the other version folded stay as they are.
+type Upgrader interface {
+	// Upgrade returns the snapshot of this machine's own Version that stands for
+	// a snapshot of the named version; it is restored next. It is as
+	// deterministic as Handle, and a room may be upgraded from the same snapshot
+	// more than once. An error means that there is no way from that version.
+	Upgrade(version string, snapshot []byte) ([]byte, error)
+}
+
 // TextHolder is implemented by machines whose rules read the content of texts
 // that their state keeps by reference. After Restore, and before the next
 // Handle, the caller loads every text listed (a content that is absent stays

@@ -112,6 +112,19 @@ type Owner interface {
 	Exhausted() bool
 }
 
+// Snapshotter is implemented by worlds and owners whose fold can be stored with
+// a room's snapshot, so that a restart need not fold the room's history again.
+// Where either of the two lacks it, a restart folds every row.
+type Snapshotter interface {
+	// Snapshot is everything that calls have made of the fresh value, as JSON.
+	// Equal folds give equal bytes.
+	Snapshot() ([]byte, error)
+	// Restore takes a fresh value to where Snapshot was taken; an owner's world
+	// has been restored before. An error (another format, say) leaves a value
+	// that must not be used; the rows are then folded instead.
+	Restore(snapshot []byte) error
+}
+
 // OwnerSay is a message or a command to come. Its EventID is stable.
 type OwnerSay struct {
 	EventID string

@@ -58,6 +58,7 @@ func (b *bot) Handle(ev engine.Event) ([]engine.Command, error) {
 	case engine.EvModelReply, engine.EvModelFailed, engine.EvModelUnknown, engine.EvToolOK, engine.EvToolError,
 		engine.EvToolUnknown, engine.EvReservationRefused, engine.EvDispatchRefused:
 		return b.result(ev)
+	case engine.EvOwnerCommand:
 	}
 	return nil, errNonsense
 }
@@ -135,7 +136,7 @@ func (b *bot) result(ev engine.Event) ([]engine.Command, error) {
 			reason = engine.EndEscalated
 		}
 		return []engine.Command{{Kind: engine.CmdEnd, End: &engine.End{Reason: reason}}}, nil
-	case engine.EvStarted, engine.EvOwnerMessage, engine.EvTimer:
+	case engine.EvStarted, engine.EvOwnerMessage, engine.EvOwnerCommand, engine.EvTimer:
 		return nil, errNonsense
 	}
 	if c.Open > 0 {

@@ -35,7 +35,9 @@ func (r *run) close(ctx context.Context, word, fault string) (Result, error) {
 			}
 		}
 	}
-	if word != HarnessError { // a fault may have left the machine between two states
+	// A fault may have left the machine between two states. A room that was
+	// upgraded and has no row since keeps the snapshot it was upgraded from.
+	if word != HarnessError && r.head.Machine == r.version {
 		state, err := r.machine.Snapshot()
 		if err == nil {
 			err = r.cfg.Store.PutSnapshot(ctx, r.cfg.Room, store.Snapshot{Rev: r.rev, Machine: r.version, State: state})
@@ -67,6 +69,7 @@ func (r *run) close(ctx context.Context, word, fault string) (Result, error) {
 		return Result{}, err
 	}
 	res := closedResult(head)
+	res.SnapshotUnused = r.unused
 	res.Claim, res.ModelCalls, res.ToolCalls = r.claim, r.modelCalls, r.toolCalls
 	if word != HarnessError {
 		res.History, err = r.history(head)
@@ -167,7 +170,7 @@ func (r *run) deliverOutbox(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
-	x := newTexts(r.head.Salt)
+	x := newTexts(r.cfg.Store, r.cfg.Room, r.head.Salt)
 	if r.state != nil {
 		x = r.texts
 	}
@@ -176,7 +179,7 @@ func (r *run) deliverOutbox(ctx context.Context) error {
 		if err := json.Unmarshal(e.Body, &say); err != nil {
 			return fmt.Errorf("outbox entry %s: %w", e.ID, err)
 		}
-		err := x.fetch(ctx, r.cfg.Store, r.cfg.Room, []*engine.Text{&say.Text})
+		err := x.fetch(ctx, []*engine.Text{&say.Text})
 		if err != nil && !errors.Is(err, ErrWithheld) {
 			return fmt.Errorf("outbox entry %s: %w", e.ID, err)
 		}

@@ -19,6 +19,10 @@ type Folds struct {
 	Name string
 	// Machine is required.
 	Machine func() (engine.Machine, error)
+	// Machines makes machines of other versions, by Version: those that have
+	// folded rows of rooms that were upgraded since. Replay folds each row with
+	// the machine of its own version. May be nil.
+	Machines map[string]func() (engine.Machine, error)
 	// World may be nil: the room has no tools.
 	World func() (engine.World, error)
 	// Owner may be nil: nobody speaks. It is given the fresh world.
@@ -80,9 +84,20 @@ type Config struct {
 	// with the room.
 	Keep bool
 
+	// SnapshotBytes is the least size of a tail, in bytes of rows since the last
+	// snapshot, that is worth a snapshot of a room that goes on; zero means 256
+	// KiB. Above it one is written when the room is at rest between two
+	// operations and the tail has grown at least as large as the last snapshot.
+	// That is one more write of the store, while a restart would fold a tail
+	// below 256 KiB in some milliseconds: an ordinary trial stays below and
+	// writes only the snapshot of its close.
+	SnapshotBytes int64
+
 	Gauge *Gauge
 	Crash *Crash
 }
+
+const defaultSnapshotBytes = 256 << 10
 
 func (c Config) withDefaults() (Config, error) {
 	switch {
@@ -98,6 +113,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("runtime: clock %d", c.Clock)
 	case c.Limits.BudgetMicros < 0 || c.Limits.ModelCalls < 0 || c.Limits.ToolCalls < 0 || c.Limits.Minutes < 0 || c.Limits.Revisions < 0:
 		return c, fmt.Errorf("runtime: negative limit in %+v", c.Limits)
+	case c.SnapshotBytes < 0:
+		return c, fmt.Errorf("runtime: snapshots from %d bytes", c.SnapshotBytes)
 	}
 	if c.Provider != nil && c.Provider.Evidence() == model.Measured {
 		if c.Funds != store.FundsReal {
@@ -109,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Name == "" {
 		c.Name = c.Room
+	}
+	if c.SnapshotBytes == 0 {
+		c.SnapshotBytes = defaultSnapshotBytes
 	}
 	if c.Limits.Revisions == 0 {
 		c.Limits.Revisions = defaultRevisions
@@ -142,6 +162,11 @@ type Result struct {
 	AtUS        int64  // trial time of the close
 	Money       engine.Money
 	Head        store.Head
+	// SnapshotUnused says why the room's stored snapshot was of no use when the
+	// run that closed the room loaded it, so that all rows were folded instead: a
+	// sign of a damaged store, to be looked into. Empty when it was used, and when
+	// there was none.
+	SnapshotUnused string
 	// Set only by the run that closed the room; Replay tells them at any time.
 	Claim      *Claim
 	ModelCalls int // dispatched

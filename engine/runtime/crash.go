@@ -20,6 +20,7 @@ const (
 	AfterEffect    Point = "after_effect"    // effect record durable, receipt not
 	AfterReceipt   Point = "after_receipt"   // a receipt was stored outside a commit
 	AfterDelivery  Point = "after_delivery"  // outbox entry handed over, not marked delivered
+	AfterSnapshot  Point = "after_snapshot"  // a snapshot of a room that goes on is durable
 	AfterReconcile Point = "after_reconcile" // an unknown operation was settled at the close
 	BeforeClose    Point = "before_close"    // all settled, room still open
 	AfterClose     Point = "after_close"
@@ -29,7 +30,7 @@ const (
 
 // Points lists all crash points but AnyPoint.
 func Points() []Point {
-	return []Point{AfterCommit, AfterMark, AfterCall, AfterEffect, AfterReceipt, AfterDelivery, AfterReconcile, BeforeClose, AfterClose, AfterWrite}
+	return []Point{AfterCommit, AfterMark, AfterCall, AfterEffect, AfterReceipt, AfterDelivery, AfterSnapshot, AfterReconcile, BeforeClose, AfterClose, AfterWrite}
 }
 
 // Crash ends the process at the At-th passage of a point, counted over all

@@ -40,6 +40,13 @@ func golden() scene {
 	}
 }
 
+// snapping is a scene whose room stores a snapshot wherever the rule of sizes
+// lets it, however small the tail.
+func snapping(s scene) scene {
+	s.snaps = 1
+	return s
+}
+
 // trail is everything stored, which must not depend on where a process died.
 type trail struct {
 	Head     store.Head
@@ -120,7 +127,8 @@ func crashing(t testing.TB, s scene, die func(process, passage int) bool) (trail
 }
 
 // R45, R49: for lookup parties a process may die after every commit and at
-// every named point without changing a row, a call or an amount.
+// every named point without changing a row, a call or an amount; with
+// snapshots on the way and without.
 func TestR45_CrashAnywhereChangesNothing(t *testing.T) {
 	t.Parallel()
 	want, points := passages(t, golden())
@@ -135,13 +143,25 @@ func TestR45_CrashAnywhereChangesNothing(t *testing.T) {
 			t.Errorf("the scene never passes %s", p)
 		}
 	}
-	for i, p := range points {
-		got, died := crashing(t, golden(), func(process, passage int) bool { return process == 0 && passage == i+1 })
-		if died != 1 {
-			t.Errorf("passage %d (%s): died %d times", i+1, p, died)
-		}
-		if diff := differs(want, got); diff != "" {
-			t.Errorf("died at passage %d (%s):\n%s", i+1, p, diff)
+	other, more := passages(t, snapping(golden()))
+	if diff := differs(want, other); diff != "" {
+		t.Errorf("snapshots on the way leave another trail:\n%s", diff)
+	}
+	if n := len(more) - len(points); n < 2 {
+		t.Errorf("the scene stores %d snapshots on the way", n)
+	}
+	for _, s := range []struct {
+		scene  scene
+		points []runtime.Point
+	}{{golden(), points}, {snapping(golden()), more}} {
+		for i, p := range s.points {
+			got, died := crashing(t, s.scene, func(process, passage int) bool { return process == 0 && passage == i+1 })
+			if died != 1 {
+				t.Errorf("passage %d (%s): died %d times", i+1, p, died)
+			}
+			if diff := differs(want, got); diff != "" {
+				t.Errorf("snapshots from %d bytes, died at passage %d (%s):\n%s", s.scene.snaps, i+1, p, diff)
+			}
 		}
 	}
 }
@@ -152,13 +172,15 @@ func TestR45_CrashAnywhereChangesNothing(t *testing.T) {
 func TestR49_CrashAtEveryPassageInTurn(t *testing.T) {
 	t.Parallel()
 	want, points := passages(t, golden())
-	for _, every := range []int{2, 5} {
-		got, died := crashing(t, golden(), func(_, passage int) bool { return passage == every })
-		if died < len(points)/every/2 {
-			t.Errorf("every %d: died only %d times over %d points", every, died, len(points))
-		}
-		if diff := differs(want, got); diff != "" {
-			t.Errorf("died at every passage %d:\n%s", every, diff)
+	for _, s := range []scene{golden(), snapping(golden())} {
+		for _, every := range []int{2, 5} {
+			got, died := crashing(t, s, func(_, passage int) bool { return passage == every })
+			if died < len(points)/every/2 {
+				t.Errorf("every %d: died only %d times over %d points", every, died, len(points))
+			}
+			if diff := differs(want, got); diff != "" {
+				t.Errorf("snapshots from %d bytes, died at every passage %d:\n%s", s.snaps, every, diff)
+			}
 		}
 	}
 }
@@ -192,6 +214,7 @@ func TestR45_RandomCrashesProperty(t *testing.T) {
 		if want.Repeated != nil {
 			rt.Fatalf("operations called twice without any crash: %v", want.Repeated)
 		}
+		s.snaps = rapid.SampledFrom([]int64{0, 1, 3000}).Draw(rt, "snapshots from bytes")
 		got, _ := crashing(t, s, func(_, passage int) bool {
 			return passage > 1 && rapid.IntRange(0, 4).Draw(rt, "die") == 0
 		})

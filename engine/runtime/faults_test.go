@@ -22,14 +22,14 @@ import (
 
 // named is how Run's errors name each call of the store.
 var named = map[faultstore.Op]string{
-	"CreateRoom": "create", "Load": "load", "Commit": "commit of revision", "MarkDispatched": "dispatch op", "PutReceipt": "receipt of op",
+	"CreateRoom": "create", "LoadTail": "load", "Commit": "commit of revision", "MarkDispatched": "dispatch op", "PutReceipt": "receipt of op",
 	"PutEffect": "effect of op", "Reconcile": "reconcile op", "PutSnapshot": "snapshot", "CloseRoom": "close", "Outbox": "outbox",
 	"Delivered": "outbox entry", "Lookup": "look up event", "ListRooms": "head",
 }
 
-// told is golden with somebody who listens.
+// told is golden with somebody who listens, and with snapshots on the way.
 func told() scene {
-	s := golden()
+	s := snapping(golden())
 	s.change = func(c *runtime.Config) { c.Notifier = notify(func(engine.Say) error { return nil }) }
 	return s
 }
@@ -173,7 +173,7 @@ func TestR45_AnyStoreFaultLeavesOneTrailInSQLite(t *testing.T) {
 // with room on it again the room goes on.
 func TestR45_AFullDiskStopsTheRoomUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
-	want, calls := undisturbed(t, golden())
+	want, calls := undisturbed(t, snapping(golden()))
 	for n := int64(1); n <= calls[faultstore.AnyWrite]; n += oftener(3, 1) {
 		fault := faultstore.Fault{Op: faultstore.AnyWrite, Nth: n, Kind: faultstore.DiskFull, Forever: true}
 		st := memory.New(memory.Options{})
@@ -182,7 +182,7 @@ func TestR45_AFullDiskStopsTheRoomUntilThereIsRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := &model.MemoryJournal{}
-		s := golden()
+		s := snapping(golden())
 		for range 2 { // a second attempt changes nothing
 			if _, err := runtime.Run(t.Context(), s.config(t, f, j)); !errors.Is(err, store.ErrFull) {
 				t.Errorf("full from write %d: %v", n, err)
@@ -225,7 +225,7 @@ func TestR42_NoStoreFaultRepeatsAnOpaqueCall(t *testing.T) {
 // the seed of a failure.
 func TestR49_RandomFaultsAndCrashesProperty(t *testing.T) {
 	t.Parallel()
-	want, calls := undisturbed(t, golden())
+	want, calls := undisturbed(t, snapping(golden()))
 	rounds := oftener(2, 80) // of TestMain's 25 histories each
 	for i := range rounds {
 		t.Run(fmt.Sprintf("round %d", i+1), rapid.MakeCheck(func(rt *rapid.T) { randomHistory(t, rt, want, calls) }))
@@ -253,6 +253,7 @@ func randomPlan(rt *rapid.T, calls map[faultstore.Op]int64) faultstore.Plan {
 func randomHistory(t *testing.T, rt *rapid.T, want trail, calls map[faultstore.Op]int64) {
 	st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
 	s := golden()
+	s.snaps = rapid.SampledFrom([]int64{1, 3000}).Draw(rt, "snapshots from bytes")
 	// After these processes the store is sound and nobody dies, so that the
 	// room comes to an end.
 	for range rapid.IntRange(1, 8).Draw(rt, "processes") {

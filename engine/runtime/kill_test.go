@@ -29,7 +29,7 @@ func (nobody) Helper()                  {}
 func (nobody) Fatal(args ...any)        { panic(fmt.Sprint(args...)) }
 func (nobody) Context() context.Context { return context.Background() }
 
-// child plays the golden scene on SQLite, in a process of its own.
+// child plays the golden scene, with snapshots on the way, on SQLite, in a process of its own.
 func child(dir string) error {
 	ctx := context.Background()
 	st, err := sqlite.Open(ctx, filepath.Join(dir, "store.db"), sqlite.Options{Create: true})
@@ -44,7 +44,7 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	cfg := golden().config(nobody{}, st, j)
+	cfg := snapping(golden()).config(nobody{}, st, j)
 	cfg.Crash = crash
 	_, err = runtime.Run(ctx, cfg)
 	return errors.Join(err, st.Close(), j.Close())
@@ -93,7 +93,7 @@ func checkDir(t *testing.T, dir, what string, want trail) {
 // undisturbed trail, byte for byte, and no operation called twice.
 func TestR45_KilledProcessesLeaveOneTrail(t *testing.T) {
 	t.Parallel()
-	want, points := passages(t, golden())
+	want, points := passages(t, snapping(golden()))
 	t.Run("at every fifth passage", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

@@ -15,67 +15,104 @@ import (
 // verifies without it, a machine cannot be rebuilt.
 var ErrWithheld = errors.New("content is withheld")
 
-// rebuilt is a room folded from its first row to its last.
+// rebuilt is a room folded from its rows: from the first one, or from those
+// behind a snapshot.
 type rebuilt struct {
 	*state
-	loaded *store.Loaded
-	stored map[string]*store.Op
-	told   int64 // charged by operations whose event is in the log
+	folds    Folds
+	loaded   *store.Loaded
+	stored   map[string]*store.Op
+	parked   *store.Snapshot // the stored machine state, nil when it is not the one of its row
+	unfolded []Unfolded
+	resolved int64 // micros that reconciliations charged, whenever that was
+
+	resumed    bool     // from a snapshot
+	remembered []foldOp // operations of unknown outcome that a snapshot covers
 }
 
-// rebuild folds every row of a loaded room through fresh folds and compares
-// chain, commands, states and operations with what is stored; a difference is
-// an error of code CONFLICT. visit, when not nil, sees each state.
-func rebuild(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, visit func(rev int64, snapshot []byte)) (*rebuilt, error) {
+// rebuild folds every row of a room, all of them in l, through fresh folds and
+// compares chain, commands, states and operations with what is stored; a
+// difference is an error of code CONFLICT. visit, when not nil, is called after
+// each row, with the machine's snapshot where the row was folded by its machine.
+func rebuild(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, visit func(r *rebuilt, snapshot []byte) error) (*rebuilt, error) {
 	room := l.Head.Room
-	if l.Snapshot != nil {
-		rows, err := s.Rows(ctx, room, -1, 0)
-		if err != nil {
-			return nil, fmt.Errorf("rows of room %s: %w", room, err)
-		}
-		l.Rows = rows
-	}
-	if err := checkChain(l); err != nil {
+	if err := checkChain(l, nil); err != nil {
 		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
-	st, err := newState(f, room, l.Head.Salt)
+	var parked *store.Snapshot
+	if snap := l.Snapshot; snap != nil && snap.Rev >= 0 && snap.Rev < int64(len(l.Rows)) && checkSnapshot(snap, &l.Rows[snap.Rev]) == nil {
+		parked = snap
+	}
+	r, err := begin(f, s, l, parked)
 	if err != nil {
 		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
-	r := &rebuilt{state: st, loaded: l, stored: make(map[string]*store.Op, len(l.Ops))}
+	for i := range l.Ops {
+		if rec := l.Ops[i].Reconciled; rec != nil {
+			r.resolved += rec.ChargedMicros
+		}
+	}
+	if err := r.refoldAll(ctx, visit); err != nil {
+		return nil, fmt.Errorf("room %s: %w", room, err)
+	}
+	return r, nil
+}
+
+// begin is a room before its first row, knowing what l says of operations.
+func begin(f Folds, s store.Rooms, l *store.Loaded, parked *store.Snapshot) (*rebuilt, error) {
+	st, err := newState(f, s, l.Head.Room, l.Head.Salt)
+	if err != nil {
+		return nil, err
+	}
+	r := &rebuilt{state: st, folds: f, loaded: l, parked: parked, stored: make(map[string]*store.Op, len(l.Ops))}
 	for i := range l.Ops {
 		r.stored[l.Ops[i].ID] = &l.Ops[i]
 	}
-	events, bodies, err := r.read(ctx, s)
+	return r, nil
+}
+
+// refoldAll folds the rows of l, which follow the row that the state stands at.
+func (r *rebuilt) refoldAll(ctx context.Context, visit func(*rebuilt, []byte) error) error {
+	l := r.loaded
+	events, bodies, err := r.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("room %s: %w", room, err)
+		return err
 	}
 	effects := map[string][]engine.EffectRecord{}
 	for i := range l.Effects {
 		e := &l.Effects[i]
 		effects[e.Op] = append(effects[e.Op], fromStore(e))
 	}
+	if err := r.recall(ctx, bodies, effects); err != nil {
+		return err
+	}
 	for i := range l.Rows {
-		if err := r.refold(&l.Rows[i], events[i], bodies, effects, visit); err != nil {
-			return nil, fmt.Errorf("room %s, revision %d: %w", room, l.Rows[i].Rev, err)
+		if err := r.refold(ctx, &l.Rows[i], events[i], bodies, effects, visit); err != nil {
+			return fmt.Errorf("revision %d: %w", l.Rows[i].Rev, err)
 		}
 	}
 	if len(r.order) != len(l.Ops) {
-		return nil, engine.Errorf(engine.CodeConflict, "room %s: %d operations are stored, the rows ask for %d", room, len(l.Ops), len(r.order))
+		return engine.Errorf(engine.CodeConflict, "%d operations are stored, the rows ask for %d", len(l.Ops), len(r.order))
 	}
 	r.texts.fresh = nil // all stored with the rows and receipts that brought them
-	return r, nil
+	return nil
 }
 
-// checkChain verifies the rows against each other and the head, without any
-// content.
-func checkChain(l *store.Loaded) error {
-	prev := ""
+// checkChain verifies rows against each other and the head, without any
+// content. They follow base, or are all rows of the room.
+func checkChain(l *store.Loaded, base *store.Row) error {
+	first, prev, state := int64(0), "", ""
+	if base != nil {
+		if store.RowDigest(*base) != base.Digest {
+			return engine.Errorf(engine.CodeConflict, "revision %d: row digest differs", base.Rev)
+		}
+		first, prev, state = base.Rev+1, base.Digest, base.StateDigest
+	}
 	for i := range l.Rows {
 		row := &l.Rows[i]
 		switch {
-		case row.Rev != int64(i):
-			return engine.Errorf(engine.CodeConflict, "revision %d stands at place %d", row.Rev, i)
+		case row.Rev != first+int64(i):
+			return engine.Errorf(engine.CodeConflict, "revision %d stands at place %d", row.Rev, first+int64(i))
 		case row.Prev != prev:
 			return engine.Errorf(engine.CodeConflict, "revision %d does not follow the row before it", row.Rev)
 		case engine.Digest(row.Commands) != row.CommandsDigest:
@@ -83,12 +120,13 @@ func checkChain(l *store.Loaded) error {
 		case store.RowDigest(*row) != row.Digest:
 			return engine.Errorf(engine.CodeConflict, "revision %d: row digest differs", row.Rev)
 		}
-		prev = row.Digest
+		prev, state = row.Digest, row.StateDigest
 	}
-	if n := int64(len(l.Rows)); l.Head.Rev != n-1 || l.Head.Digest != prev {
-		return engine.Errorf(engine.CodeConflict, "head %d %s is not the newest row %d %s", l.Head.Rev, l.Head.Digest, n-1, prev)
+	newest := first + int64(len(l.Rows)) - 1
+	if l.Head.Rev != newest || l.Head.Digest != prev {
+		return engine.Errorf(engine.CodeConflict, "head %d %s is not the newest row %d %s", l.Head.Rev, l.Head.Digest, newest, prev)
 	}
-	if n := len(l.Rows); n > 0 && l.Rows[n-1].StateDigest != l.Head.StateDigest {
+	if newest >= 0 && state != l.Head.StateDigest {
 		return engine.Errorf(engine.CodeConflict, "state digest of the head differs from its row")
 	}
 	return nil
@@ -96,14 +134,14 @@ func checkChain(l *store.Loaded) error {
 
 // read parses events and receipts and loads all their texts, and those of the
 // effects.
-func (r *rebuilt) read(ctx context.Context, s store.Rooms) ([]engine.Event, map[string]*body, error) {
+func (r *rebuilt) read(ctx context.Context) ([]engine.Event, map[string]*body, error) {
 	l := r.loaded
 	events := make([]engine.Event, len(l.Rows))
 	bodies := make(map[string]*body, len(l.Ops))
 	var refs []*engine.Text
 	for i := range l.Rows {
 		if err := json.Unmarshal(l.Rows[i].Event, &events[i]); err != nil {
-			return nil, nil, fmt.Errorf("event of revision %d: %w", i, err)
+			return nil, nil, fmt.Errorf("event of revision %d: %w", l.Rows[i].Rev, err)
 		}
 		refs = append(refs, events[i].Texts()...)
 	}
@@ -124,39 +162,20 @@ func (r *rebuilt) read(ctx context.Context, s store.Rooms) ([]engine.Event, map[
 		e := &l.Effects[i]
 		refs = append(refs, &e.Args, &e.Patch, &e.Result)
 	}
-	if err := r.texts.fetch(ctx, s, l.Head.Room, refs); err != nil {
+	if err := r.texts.fetch(ctx, refs); err != nil {
 		return nil, nil, err
 	}
 	return events, bodies, nil
 }
 
-// fetch loads the texts from the store.
-func (x *texts) fetch(ctx context.Context, s store.Rooms, room string, refs []*engine.Text) error {
-	if names := x.missing(refs, map[string]bool{}); len(names) > 0 {
-		blobs, err := s.Blobs(ctx, room, names)
-		if err != nil {
-			return fmt.Errorf("blobs of room %s: %w", room, err)
-		}
-		if err := x.add(blobs); err != nil {
-			return err
-		}
-	}
-	for _, t := range refs {
-		if err := x.load(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *rebuilt) refold(row *store.Row, ev engine.Event, bodies map[string]*body, effects map[string][]engine.EffectRecord, visit func(int64, []byte)) error {
-	if row.Machine != r.version {
-		return engine.Errorf(engine.CodeVersionMismatch, "folded by machine %s, this is %s", row.Machine, r.version)
-	}
+func (r *rebuilt) refold(
+	ctx context.Context, row *store.Row, ev engine.Event, bodies map[string]*body, effects map[string][]engine.EffectRecord,
+	visit func(*rebuilt, []byte) error,
+) error {
 	if ev.AtUS < r.now {
 		return engine.Errorf(engine.CodeConflict, "time goes backwards from %d to %d", r.now, ev.AtUS)
 	}
-	st, err := r.fold(ev)
+	st, err := r.stepOf(ctx, row, ev)
 	if err != nil {
 		return err
 	}
@@ -176,14 +195,12 @@ func (r *rebuilt) refold(row *store.Row, ev engine.Event, bodies map[string]*bod
 	if o, ok := r.ops[ev.Op]; ev.Op != "" && (!ok || o.phase != returned) {
 		return engine.Errorf(engine.CodeConflict, "the event reports on operation %s, which has not returned", ev.Op)
 	}
+	r.refused(&ev)
 	if err := r.checkMoney(&ev); err != nil {
 		return err
 	}
 	if err := r.adopt(st); err != nil {
 		return err
-	}
-	if visit != nil {
-		visit(row.Rev, st.snapshot)
 	}
 	for _, o := range st.ops {
 		if o.call.Tool != nil {
@@ -192,14 +209,18 @@ func (r *rebuilt) refold(row *store.Row, ev engine.Event, bodies map[string]*bod
 			}
 		}
 	}
+	if visit != nil {
+		return visit(r, st.snapshot)
+	}
 	return nil
 }
 
 // checkMoney holds the charged sum an event states against the receipts: at
 // least those of operations whose event is in the log, this one included, at
-// most those of all operations so far. It runs before adopt.
+// most those of all operations so far and what was charged by reconciliation,
+// which the rows do not date. It runs before adopt.
 func (r *rebuilt) checkMoney(ev *engine.Event) error {
-	least, most := r.told, r.told
+	least, most := r.told, r.told+r.resolved
 	for _, o := range r.open {
 		if o.receipt == nil {
 			continue
@@ -207,7 +228,6 @@ func (r *rebuilt) checkMoney(ev *engine.Event) error {
 		most += o.receipt.ChargedMicros
 		if o.id == ev.Op {
 			least += o.receipt.ChargedMicros
-			r.told = least
 		}
 	}
 	if c := ev.Money.Charged; c < least || c > most {
@@ -230,7 +250,7 @@ func (r *rebuilt) attach(o *operation, b *body) error {
 	case o.receipt != nil:
 		o.phase = returned
 	case op.Status == store.OpRefused:
-		o.phase, o.body = returned, refusedReservation(o.reserved, r.refusalCode(o.rev))
+		o.phase, o.body = returned, refusedReservation(o.reserved, r.refusalCode())
 	case op.Status == store.OpDispatched:
 		o.phase = marked
 	default:
@@ -251,15 +271,25 @@ func (s *state) count(o *operation) {
 	}
 }
 
-// refusalCode is why the room refused a reservation at a revision: it was
-// halted if an operation of an earlier revision had overrun.
-func (s *state) refusalCode(rev int64) string {
-	for _, o := range s.order {
-		if o.rev < rev && o.receipt != nil && o.receipt.ChargedMicros > o.reserved {
-			return engine.CodeBudgetHalted
-		}
+// refusalCode is why the room refused a reservation whose refusal is not in the
+// log yet: the room has not moved since.
+func (r *rebuilt) refusalCode() string {
+	if r.loaded.Head.Halted {
+		return engine.CodeBudgetHalted
 	}
 	return engine.CodeBudgetExhausted
+}
+
+// refused takes the reason of a refused reservation from its event: whether the
+// room was halted at the time, no receipt tells.
+func (r *rebuilt) refused(ev *engine.Event) {
+	o, ok := r.ops[ev.Op]
+	if !ok || o.receipt != nil || o.phase != returned || ev.Refusal == nil {
+		return
+	}
+	if c := ev.Refusal.Code; c == engine.CodeBudgetHalted || c == engine.CodeBudgetExhausted {
+		o.body = refusedReservation(o.reserved, c)
+	}
 }
 
 func refusedReservation(micros int64, code string) *body {

@@ -35,11 +35,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	defer cfg.Gauge.trial()()
 	lost := 0
 	for {
+		res := Result{}
 		r, err := open(ctx, cfg)
-		if err != nil {
-			return Result{}, fmt.Errorf("room %s: %w", cfg.Room, err)
+		if err == nil {
+			res, err = r.run(ctx)
 		}
-		res, err := r.run(ctx)
 		if err == nil {
 			return res, nil
 		}
@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		if !errors.Is(err, store.ErrConflict) || errors.As(err, &drop) {
 			return Result{}, fmt.Errorf("room %s: %w", cfg.Room, err)
 		}
-		if r.committed {
+		if r != nil && r.committed {
 			lost = 0
 		}
 		if lost++; lost >= maxConflicts {
@@ -64,6 +64,8 @@ type run struct {
 	head      store.Head
 	record    *record // of a room that this run made, with Config.Keep
 	committed bool    // a row was committed since the load
+	tail      tail
+	unused    string // why the stored snapshot was of no use at the load
 	queue     []*operation
 	pending   []*operation // returned, receipt not stored
 	results   chan callResult
@@ -75,12 +77,12 @@ type run struct {
 // open loads or creates the room and rebuilds its state.
 func open(ctx context.Context, cfg Config) (*run, error) {
 	r := &run{cfg: cfg, results: make(chan callResult)}
-	l, err := cfg.Store.Load(ctx, cfg.Room)
+	l, err := cfg.Store.LoadTail(ctx, cfg.Room)
 	if errors.Is(err, store.ErrNotFound) {
 		if err := create(ctx, cfg); err != nil {
 			return nil, err
 		}
-		l, err = cfg.Store.Load(ctx, cfg.Room)
+		l, err = cfg.Store.LoadTail(ctx, cfg.Room)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -92,16 +94,13 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 	if l.Head.Closed {
 		return r, nil
 	}
-	built, err := rebuild(ctx, cfg.Folds, cfg.Store, l, nil)
+	built, unused, err := restart(ctx, cfg.Folds, cfg.Store, l)
 	if err != nil {
 		return nil, err
 	}
-	if built.version != l.Head.Machine {
-		return nil, engine.Errorf(engine.CodeVersionMismatch, "the room was made for machine %s, this is %s", l.Head.Machine, built.version)
-	}
-	r.state = built.state
-	if cfg.Keep && l.Head.Rev < 0 && len(l.Effects) == 0 {
-		r.record = newRecord(l.Head)
+	r.state, r.head, r.unused, r.tail = built.state, built.loaded.Head, unused, built.tail()
+	if cfg.Keep && r.head.Rev < 0 && len(built.loaded.Effects) == 0 {
+		r.record = newRecord(r.head)
 	}
 	r.forget, r.log = r.record == nil, nil
 	for _, o := range r.order {
@@ -156,6 +155,10 @@ func (r *run) run(ctx context.Context) (Result, error) {
 // loop delivers events until nothing is left to come, and returns the
 // termination word.
 func (r *run) loop(ctx context.Context) (string, error) {
+	// A process may have died between a commit and the snapshot that was due.
+	if err := r.snapshot(ctx); err != nil {
+		return "", err
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return "", err
@@ -329,7 +332,7 @@ func (r *run) commit(ctx context.Context, ev engine.Event, remember []store.Inde
 		}
 		facts.Eligible, ev.Facts = eligible, &facts
 	}
-	st, err := r.fold(ev)
+	st, err := r.fold(ctx, ev)
 	if err != nil {
 		return nil, err
 	}
@@ -341,12 +344,16 @@ func (r *run) commit(ctx context.Context, ev engine.Event, remember []store.Inde
 	done, err := r.cfg.Store.Commit(context.WithoutCancel(ctx), c)
 	switch {
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInvalid):
+		if err := r.checkIssued(ctx, st); err != nil {
+			return nil, err
+		}
 		return nil, faultf("commit of revision %d: %w", c.Row.Rev, err)
 	case err != nil:
 		return nil, fmt.Errorf("commit of revision %d: %w", c.Row.Rev, err)
 	}
 	r.committed, r.head, r.pending, r.texts.fresh = true, done.Head, nil, nil
 	r.record.committed(&c, done)
+	r.tail.bytes += rowBytes(&c.Row)
 	if len(done.Admissions) != len(st.ops) {
 		return nil, fmt.Errorf("commit of revision %d: %d admissions for %d operations", c.Row.Rev, len(done.Admissions), len(st.ops))
 	}
@@ -360,7 +367,32 @@ func (r *run) commit(ctx context.Context, ev engine.Event, remember []store.Inde
 			o.phase, o.body = returned, refusedReservation(o.reserved, a.Code)
 		}
 	}
-	return st, r.cfg.Crash.pass(AfterCommit)
+	if err := r.cfg.Crash.pass(AfterCommit); err != nil {
+		return nil, err
+	}
+	return st, r.snapshot(ctx)
+}
+
+// checkIssued finds an operation of a refused commit that the room has had, also
+// where a snapshot covers it: a fault of the machine, in the words of fold.
+func (r *run) checkIssued(ctx context.Context, st *step) error {
+	if len(st.ops) == 0 {
+		return nil
+	}
+	ids := make([]string, len(st.ops))
+	for i, o := range st.ops {
+		ids[i] = o.id
+	}
+	l, err := r.cfg.Store.LoadOps(context.WithoutCancel(ctx), r.cfg.Room, ids)
+	if err != nil {
+		return fmt.Errorf("load operations: %w", err)
+	}
+	for _, o := range st.ops {
+		if slices.ContainsFunc(l.Ops, func(op store.Op) bool { return op.ID == o.id }) {
+			return r.commandFault(st.event.ID, o.command, issuedBefore(o.call.Key))
+		}
+	}
+	return nil
 }
 
 // spaceEvent is the index of the ids of owner messages' events. The ids of all

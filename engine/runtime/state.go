@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,7 @@ type operation struct {
 	id       string
 	rev      int64
 	ordinal  int
+	command  int          // place among the commands of its revision
 	call     *engine.Call // sealed, texts loaded
 	request  []byte       // canonical JSON of call
 	digest   string       // of request
@@ -47,8 +49,17 @@ func (o *operation) finishUS() int64 {
 	return o.receipt.FinishUS
 }
 
-func (o *operation) unknown() bool {
-	return o.receipt != nil && o.receipt.Outcome == store.OutcomeUnknown && !o.reconciled
+// lost reports that the outcome was unknown when the operation returned.
+func (o *operation) lost() bool {
+	return o.receipt != nil && o.receipt.Outcome == store.OutcomeUnknown
+}
+
+// unknown reports that the outcome is unknown still.
+func (o *operation) unknown() bool { return o.lost() && !o.reconciled }
+
+// overran reports that the call was charged more than it had reserved.
+func (o *operation) overran() bool {
+	return o.receipt != nil && o.receipt.ChargedMicros > o.reserved
 }
 
 // byCommit orders operations by the commit that made them.
@@ -92,21 +103,19 @@ type state struct {
 	confirmed  map[string]int // known confirmed effects by scope and identity
 	modelCalls int            // dispatched
 	toolCalls  int
+	told       int64 // micros charged by receipts whose event is in the log
 }
 
-func newState(f Folds, room string, salt []byte) (*state, error) {
+// newState is a room before its first row. Its machine is not made yet.
+func newState(f Folds, rooms store.Rooms, room string, salt []byte) (*state, error) {
 	s := &state{
-		name: f.Name, rev: -1, texts: newTexts(salt), tools: map[string]engine.ToolSpec{},
+		name: f.Name, rev: -1, texts: newTexts(rooms, room, salt), tools: map[string]engine.ToolSpec{},
 		ops: map[string]*operation{}, timers: map[string]timer{}, effects: map[string][]engine.EffectRecord{}, confirmed: map[string]int{},
 	}
 	if s.name == "" {
 		s.name = room
 	}
 	var err error
-	if s.machine, err = f.Machine(); err != nil {
-		return nil, fmt.Errorf("make machine: %w", err)
-	}
-	s.version = s.machine.Version()
 	if f.World != nil {
 		if s.world, err = f.World(); err != nil {
 			return nil, fmt.Errorf("make world: %w", err)
@@ -146,7 +155,7 @@ type rowCall struct {
 
 // fold hands the event to the machine and works out the next row. The state
 // itself moves only with adopt. A fault leaves the machine unusable.
-func (s *state) fold(ev engine.Event) (*step, error) {
+func (s *state) fold(ctx context.Context, ev engine.Event) (*step, error) {
 	if err := s.texts.sealAll(ev.Texts()); err != nil {
 		return nil, err
 	}
@@ -160,20 +169,25 @@ func (s *state) fold(ev engine.Event) (*step, error) {
 	if err != nil {
 		return nil, faultf("machine %s, event %s: %w", s.version, ev.ID, err)
 	}
+	for i := range commands {
+		if err := s.texts.bring(ctx, commands[i].Texts()); err != nil {
+			return nil, err
+		}
+	}
 	rows := make([]rowCommand, 0, len(commands))
 	for i := range commands {
 		c := cloneCommand(commands[i])
 		if err := s.checkCommand(&c); err != nil {
-			return nil, faultf("machine %s, event %s, command %d: %w", s.version, ev.ID, i, err)
+			return nil, s.commandFault(ev.ID, i, err)
 		}
 		if err := s.texts.sealAll(c.Texts()); err != nil {
-			return nil, faultf("machine %s, event %s, command %d: %w", s.version, ev.ID, i, err)
+			return nil, s.commandFault(ev.ID, i, err)
 		}
 		row := rowCommand{Command: c}
 		if c.Call != nil {
-			o, err := s.plan(st, c.Call)
+			o, err := s.plan(st, i, c.Call)
 			if err != nil {
-				return nil, faultf("machine %s, event %s, command %d: %w", s.version, ev.ID, i, err)
+				return nil, s.commandFault(ev.ID, i, err)
 			}
 			stripped := *c.Call
 			stripped.Request = nil
@@ -197,23 +211,40 @@ func (s *state) fold(ev engine.Event) (*step, error) {
 	return st, nil
 }
 
+func (s *state) commandFault(event string, command int, err error) error {
+	return faultf("machine %s, event %s, command %d: %w", s.version, event, command, err)
+}
+
 // plan makes the operation of a call.
-func (s *state) plan(st *step, call *engine.Call) (*operation, error) {
+func (s *state) plan(st *step, command int, call *engine.Call) (*operation, error) {
+	request, err := engine.Canonical(call)
+	if err != nil {
+		return nil, err
+	}
+	o := s.issue(st, command, call, engine.Digest(request))
+	if o == nil {
+		return nil, issuedBefore(call.Key)
+	}
+	o.request = request
+	return o, nil
+}
+
+// issue makes an operation whose request has the digest; nil when the room
+// knows the operation already. What was trimmed away is known to the store.
+func (s *state) issue(st *step, command int, call *engine.Call, digest string) *operation {
 	o := &operation{
-		id: engine.OperationID(s.name, call.Key), rev: st.row.Rev, ordinal: len(st.ops), call: call, startUS: st.event.AtUS,
+		id: engine.OperationID(s.name, call.Key), rev: st.row.Rev, ordinal: len(st.ops), command: command,
+		call: call, digest: digest, startUS: st.event.AtUS,
 	}
 	again := slices.ContainsFunc(st.ops, func(p *operation) bool { return p.id == o.id })
 	if _, ok := s.ops[o.id]; ok || again {
-		return nil, fmt.Errorf("operation %+v was issued before", call.Key)
+		return nil
 	}
-	var err error
-	if o.request, err = engine.Canonical(call); err != nil {
-		return nil, err
-	}
-	o.digest = engine.Digest(o.request)
 	st.ops = append(st.ops, o)
-	return o, nil
+	return o
 }
+
+func issuedBefore(key engine.OpKey) error { return fmt.Errorf("operation %+v was issued before", key) }
 
 // adopt moves the state past a committed step. Operations are known from here
 // on; their phase is the caller's to set.
@@ -225,12 +256,15 @@ func (s *state) adopt(st *step) error {
 	}
 	if o, ok := s.ops[ev.Op]; ok {
 		o.phase = delivered
+		if o.receipt != nil {
+			s.told += o.receipt.ChargedMicros
+		}
 		s.open = slices.DeleteFunc(s.open, func(p *operation) bool { return p == o })
 		s.stopped = ""
 		if ev.Refusal != nil {
 			s.stopped = ev.Refusal.Code
 		}
-		if !o.unknown() {
+		if !o.lost() {
 			o.call, o.request, o.asked = nil, nil, nil
 			if s.forget {
 				o.body, o.receipt = nil, nil

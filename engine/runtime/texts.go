@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/agentrooms/qualify/engine"
@@ -14,10 +15,14 @@ type texts struct {
 	digests map[string]string // content → digest
 	content map[string]string // digest → content
 	fresh   []store.Blob
+
+	// Where contents come from that are not at hand.
+	rooms store.Rooms
+	room  string
 }
 
-func newTexts(salt []byte) *texts {
-	return &texts{salt: salt, digests: map[string]string{}, content: map[string]string{}}
+func newTexts(s store.Rooms, room string, salt []byte) *texts {
+	return &texts{salt: salt, digests: map[string]string{}, content: map[string]string{}, rooms: s, room: room}
 }
 
 // seal gives t its reference. Empty texts stay as they are.
@@ -83,9 +88,43 @@ func (x *texts) add(blobs map[string][]byte) error {
 	return nil
 }
 
+// bring fetches the contents of ts that are not at hand; those that the store
+// does not have either stay away.
+func (x *texts) bring(ctx context.Context, ts []*engine.Text) error {
+	names := x.missing(ts)
+	if len(names) == 0 {
+		return nil
+	}
+	blobs, err := x.rooms.Blobs(ctx, x.room, names)
+	if err != nil {
+		return fmt.Errorf("blobs of room %s: %w", x.room, err)
+	}
+	return x.add(blobs)
+}
+
+// fetch gives the texts their content, from the store where it is not at hand.
+func (x *texts) fetch(ctx context.Context, ts []*engine.Text) error {
+	if err := x.bring(ctx, ts); err != nil {
+		return err
+	}
+	for _, t := range ts {
+		if err := x.load(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop forgets all contents: they come from the store when needed again.
+func (x *texts) drop() {
+	clear(x.digests)
+	clear(x.content)
+}
+
 // missing lists the digests of ts whose content is not at hand, each once.
-func (x *texts) missing(ts []*engine.Text, seen map[string]bool) []string {
+func (x *texts) missing(ts []*engine.Text) []string {
 	var ds []string
+	var seen map[string]bool
 	for _, t := range ts {
 		d := t.Blob.Digest
 		if t.Loaded() || seen[d] {
@@ -93,6 +132,9 @@ func (x *texts) missing(ts []*engine.Text, seen map[string]bool) []string {
 		}
 		if _, ok := x.content[d]; ok {
 			continue
+		}
+		if seen == nil {
+			seen = map[string]bool{}
 		}
 		seen[d] = true
 		ds = append(ds, d)

@@ -116,6 +116,25 @@ func (c *counters) Recover(r engine.ToolRequest, e engine.EffectRecord) (engine.
 	return out, nil
 }
 
+type countersState struct {
+	Values map[string]int64
+	Keys   map[string]engine.EffectRecord
+	Calls  map[string]int
+}
+
+func (c *counters) Snapshot() ([]byte, error) {
+	return engine.Canonical(countersState{c.values, c.keys, c.calls})
+}
+
+func (c *counters) Restore(b []byte) error {
+	var s countersState
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	c.values, c.keys, c.calls = s.Values, s.Keys, s.Calls
+	return nil
+}
+
 func (c *counters) Documents() (map[string]json.RawMessage, error) {
 	b, err := engine.Canonical(c.values)
 	return map[string]json.RawMessage{"counters": b}, err
@@ -165,3 +184,35 @@ func (b *boss) Next() (engine.OwnerSay, bool) {
 }
 
 func (b *boss) Exhausted() bool { return b.given }
+
+type bossState struct {
+	Lines []bossLine
+	Sent  int
+	Given bool
+}
+
+type bossLine struct {
+	Say  engine.OwnerSay
+	Text string
+}
+
+func (b *boss) Snapshot() ([]byte, error) {
+	s := bossState{Lines: []bossLine{}, Sent: b.sent, Given: b.given}
+	for _, l := range b.lines {
+		s.Lines = append(s.Lines, bossLine{l, l.Message.Text.S})
+	}
+	return engine.Canonical(s)
+}
+
+func (b *boss) Restore(snapshot []byte) error {
+	var s bossState
+	if err := json.Unmarshal(snapshot, &s); err != nil {
+		return err
+	}
+	b.lines, b.sent, b.given = nil, s.Sent, s.Given
+	for _, l := range s.Lines {
+		l.Say.Message.Text = engine.Plain(l.Text)
+		b.lines = append(b.lines, l.Say)
+	}
+	return nil
+}
