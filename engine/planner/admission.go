@@ -17,6 +17,8 @@ type candidate struct {
 	bound     [2]int
 	cause     string
 	tasks     []keptTask // every task id known for identity rules
+	criteria  []engine.Criterion
+	full      bool // the objective has used as many task ids as may be remembered
 	// needsReport is set when the newest report version has a valid verdict:
 	// the successor must make a new one (R53).
 	needsReport bool
@@ -56,13 +58,16 @@ func (c *candidate) admit(proposed []engine.PlanStep) (*Plan, []engine.PlanIssue
 			reports++
 		}
 	}
+	if c.full && c.spec.Identity == IdentityObjective {
+		issues = append(issues, engine.PlanIssue{Code: IssueIDConflict, Text: "the objective has used all the task identities it may have; open a new one"})
+	}
 	if reports != 1 {
 		issues = append(issues, engine.PlanIssue{Code: IssueFormat, Text: fmt.Sprintf("exactly one step must be the report, not %d", reports)})
 	}
 	for _, p := range proposed {
 		issues = append(issues, c.checkStep(p, keys)...)
 	}
-	for _, cr := range c.spec.Criteria {
+	for _, cr := range c.criteria {
 		if !slices.ContainsFunc(proposed, func(p engine.PlanStep) bool { return slices.Contains(p.Criteria, cr.ID) }) {
 			issues = append(issues, engine.PlanIssue{Code: IssueUncovered, Text: fmt.Sprintf("no step covers criterion %q", cr.ID)})
 		}
@@ -104,7 +109,7 @@ func (c *candidate) checkStep(p engine.PlanStep, keys map[string]int) []engine.P
 		}
 	}
 	for _, cr := range p.Criteria {
-		if c.spec.criterion(cr) == nil {
+		if !slices.ContainsFunc(c.criteria, func(x engine.Criterion) bool { return x.ID == cr }) {
 			add(IssueFormat, "there is no criterion %q", cr)
 		}
 	}

@@ -64,7 +64,7 @@ func TestR25_WholePlanAdmission(t *testing.T) {
 			d.owner(engine.MsgRequest, "go")
 			d.plan(create(tc.steps...))
 			if tc.want == nil {
-				if d.status() != StatusActive || d.m.st.Objective.Plan.Version != 1 || d.count(engine.OpSpecialist) == 0 {
+				if d.status() != StatusActive || d.objective().Plan.Version != 1 || d.count(engine.OpSpecialist) == 0 {
 					t.Fatalf("not admitted: %v", d.lines())
 				}
 				return
@@ -80,7 +80,7 @@ func TestR25_WholePlanAdmission(t *testing.T) {
 				t.Fatalf("%s (-want +got):\n%s", body.Code, diff)
 			}
 			// All or nothing: nothing of a refused plan exists.
-			if d.m.st.Objective != nil || len(d.m.st.Tasks) > 0 || len(d.m.st.Works) > 0 || d.count(engine.OpSpecialist) > 0 || d.notes(NotePlan) > 0 {
+			if d.objective() != nil || len(d.m.st.Tasks) > 0 || len(d.tasks()) > 0 || d.count(engine.OpSpecialist) > 0 || d.notes(NotePlan) > 0 {
 				t.Fatalf("something of the refused plan exists: %s", d.snapshot(d.m))
 			}
 		})
@@ -95,7 +95,7 @@ func TestR25_StepsAreLimitedTo16(t *testing.T) {
 			steps = append(steps, with(fixStep(), func(s *engine.PlanStep) { s.Key = fmt.Sprintf("s%d", i) }))
 		}
 		d := planned(t, testSpec(), steps...)
-		if got := d.m.st.Objective != nil; got != ok {
+		if got := d.objective() != nil; got != ok {
 			t.Errorf("%d steps: admitted %v, want %v", n, got, ok)
 		}
 	}
@@ -105,14 +105,14 @@ func TestR25_LastStepExternalWriteLeavesNothingOfFive(t *testing.T) {
 	t.Parallel()
 	d := reviewing(t, testSpec())
 	d.verdict("auditor", "met", "unmet")
-	before := d.m.st.Objective.Plan.Version
+	before := d.objective().Plan.Version
 	steps := []engine.PlanStep{d.keep("fix")}
 	for i := range 3 {
 		steps = append(steps, with(fixStep(), func(s *engine.PlanStep) { s.Key = fmt.Sprintf("s%d", i) }))
 	}
 	steps = append(steps, with(reportStep(), func(s *engine.PlanStep) { s.ActionLevel = "external_write" }))
 	d.plan(revise(steps...))
-	if got := d.m.st.Objective.Plan.Version; got != before || len(d.open) != 0 || d.status() != StatusVerifying {
+	if got := d.objective().Plan.Version; got != before || len(d.open) != 0 || d.status() != StatusVerifying {
 		t.Fatalf("version %d, %d open calls, status %s", got, len(d.open), d.status())
 	}
 }
@@ -122,11 +122,11 @@ func TestR11_WritesNeedTheAllowList(t *testing.T) {
 	spec := testSpec()
 	spec.AllowWrite = nil
 	d := planned(t, spec, fixStep(), reportStep("fix"))
-	if d.m.st.Objective != nil || !strings.Contains(d.note(NoteRefused), "not allow-listed") {
+	if d.objective() != nil || !strings.Contains(d.note(NoteRefused), "not allow-listed") {
 		t.Fatalf("a write tool was admitted: %v", d.lines())
 	}
 	spec.AllowWrite = []string{"pay"}
-	if d = planned(t, spec, fixStep(), reportStep("fix")); d.m.st.Objective != nil {
+	if d = planned(t, spec, fixStep(), reportStep("fix")); d.objective() != nil {
 		t.Fatal("a write tool outside the list was admitted")
 	}
 	draft := with(fixStep(), func(s *engine.PlanStep) { s.ActionLevel = "draft"; s.Tools = []string{"list"} })
@@ -196,7 +196,7 @@ func TestR32_VersionsFollowTheirPredecessor(t *testing.T) {
 
 func TestR63_StatusTable(t *testing.T) {
 	t.Parallel()
-	all := []Status{StatusActive, StatusVerifying, StatusWaitingUser, StatusWaitingIntervention, StatusNeedsAttention, StatusCompleted}
+	all := []Status{StatusActive, StatusVerifying, StatusWaitingUser, StatusWaitingIntervention, StatusNeedsAttention, StatusPaused, StatusCompleted, StatusCancelled}
 	want := map[string]Status{
 		"active/tasks_complete": StatusVerifying, "active/hold": StatusWaitingUser, "verifying/hold": StatusWaitingUser,
 		"waiting_user/owner_interpreted": StatusActive, "verifying/all_met": StatusCompleted,
@@ -205,6 +205,12 @@ func TestR63_StatusTable(t *testing.T) {
 		"verifying/unknown_verdict": StatusWaitingIntervention, "verifying/no_reviewer": StatusWaitingIntervention, "verifying/no_valid_review": StatusWaitingIntervention,
 		"waiting_intervention/owner_correction": StatusActive, "needs_attention/owner_correction": StatusActive,
 		"waiting_intervention/owner_resume_answer": StatusActive, "needs_attention/owner_resume_answer": StatusActive,
+		"waiting_intervention/owner_resume": StatusActive, "needs_attention/owner_resume": StatusActive,
+		"paused/owner_unpause": "", // the status that the pause remembered
+		"paused/owner_cancel":  StatusCancelled,
+	}
+	for _, s := range running {
+		want[string(s)+"/owner_pause"], want[string(s)+"/owner_cancel"] = StatusPaused, StatusCancelled
 	}
 	got := map[string]Status{}
 	for _, from := range all {
@@ -235,6 +241,7 @@ func TestNew_RefusesBadSpecs(t *testing.T) {
 		"agent = coordinator": func(s *Spec) { s.Coordinator = "keeper" },
 		"unknown allowed":     func(s *Spec) { s.AllowWrite = []string{"nothing"} },
 		"identity":            func(s *Spec) { s.Identity = "free" },
+		"objectives":          func(s *Spec) { s.Objectives = -1 },
 		"alias twice":         func(s *Spec) { s.Agents[0].Aliases, s.Agents[1].Aliases = []string{"b"}, []string{"B"} },
 	} {
 		spec := testSpec()
@@ -244,12 +251,12 @@ func TestNew_RefusesBadSpecs(t *testing.T) {
 		}
 	}
 	spec := testSpec()
-	spec.Options = map[string]string{"reviewers": "2", "coordinator": "lead", "task_identity": "objective"}
+	spec.Options = map[string]string{"reviewers": "2", "coordinator": "lead", "task_identity": "objective", "objectives": "2"}
 	got, err := spec.WithOptions()
-	if err != nil || got.Reviewers != 2 || got.Coordinator != "lead" || got.Identity != IdentityObjective {
+	if err != nil || got.Reviewers != 2 || got.Coordinator != "lead" || got.Identity != IdentityObjective || got.Objectives != 2 {
 		t.Fatal(got.Reviewers, got.Coordinator, got.Identity, err)
 	}
-	for k, v := range map[string]string{"reviewers": "0", "coordinator": "", "speed": "1"} {
+	for k, v := range map[string]string{"reviewers": "0", "coordinator": "", "speed": "1", "objectives": "0"} {
 		spec.Options = map[string]string{k: v}
 		if _, err := spec.WithOptions(); engine.CodeOf(err) != engine.CodeValidation {
 			t.Errorf("%s=%q: %v", k, v, err)

@@ -9,23 +9,34 @@ import (
 )
 
 // talkTo is the conversation of a participant, made at first use. It lives as
-// long as the room.
+// long as the room, within the bound of its length.
 func (m *Machine) talkTo(id string) *talk {
-	for _, k := range m.st.Talks {
-		if k.Participant == id {
+	i := slices.IndexFunc(m.st.Talks, func(k *talk) bool { return k.Participant == id })
+	attempt := 0
+	if i >= 0 {
+		k := m.st.Talks[i]
+		if k.Session.Len() < maxTalkMessages || !k.Session.Idle() || k.Session.Unseen() {
 			return k
 		}
+		// A conversation is sent whole with every call: beyond the bound a new
+		// one starts, and the old one stays in the rows.
+		attempt = k.Session.Config().Attempt + 1
 	}
 	a := m.spec.agent(id)
 	others := slices.DeleteFunc(slices.Clone(m.spec.Agents), func(p engine.Participant) bool { return p.ID == id })
 	k := &talk{Participant: id, Session: session.New(session.Config{
-		Agent: id, Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: "talk:" + id, Task: "talk:" + id,
+		Agent: id, Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: "talk:" + id, Attempt: attempt, Task: "talk:" + id,
 		System: session.SystemPrompt(session.SystemData{
 			ID: id, Description: a.Description, Owner: m.spec.Owner, Goal: m.spec.Goal,
 			Criteria: m.spec.Criteria, Tools: a.Tools, Colleagues: others,
 		}),
 		Tools: slices.Clone(a.Tools),
 	})}
+	if i >= 0 {
+		k.Calls, k.Said = m.st.Talks[i].Calls, m.st.Talks[i].Said
+		m.st.Talks[i] = k
+		return k
+	}
 	m.st.Talks = append(m.st.Talks, k)
 	return k
 }
@@ -76,7 +87,7 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 		return m.followCorrection(t)
 	}
 	if end.Status == engine.StatusBlocked {
-		if m.st.open() == nil && m.st.Halt == "" {
+		if len(m.st.Open) == 0 && m.st.Halt == "" {
 			m.st.Halt = engine.EndReason(end.Code)
 		}
 		return m.followCorrection(t)
@@ -85,11 +96,11 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 	if err != nil {
 		return err
 	}
-	if m.st.open() != nil {
+	if len(m.st.Open) > 0 {
 		return m.followCorrection(t)
 	}
 	claims := end.Status == engine.StatusDone || end.Status == engine.StatusAnswer
-	if claims && !handed && !m.talking() && !m.st.ownerWaits() {
+	if claims && !handed && !m.talking() && !m.st.ownerWaits(nil) {
 		m.claim(t, k.Participant, end.Text)
 	}
 	return nil
@@ -99,11 +110,18 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 // participants and so bypassed the reasoner: however the last of their
 // conversations ended, the plan still has to follow it (R66).
 func (m *Machine) followCorrection(t *turn) error {
-	o := m.st.open()
-	if o == nil || o.Plan.BoundObjectiveRevision >= o.ObjectiveRevision || m.st.ownerWaits() || m.talking() {
+	if m.talking() {
 		return nil
 	}
-	return m.needReplan(t, "message")
+	for _, o := range m.st.Open {
+		if o.Plan.BoundObjectiveRevision >= o.ObjectiveRevision || m.st.ownerWaits(o) {
+			continue
+		}
+		if err := m.needReplan(t, o, "message"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // progress shows what a conversation did as work outside the plan: its effects

@@ -20,20 +20,20 @@ func TestR17_AParticipantDoesNotDecideForTheOwner(t *testing.T) {
 	d.verdict("auditor", "met", "met")
 	d.message("keeper", engine.MsgRequest, "the owner wants more")
 	d.plan(again)
-	if d.status() != StatusCompleted || d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
+	if d.status() != StatusCompleted || d.objective().Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
 		t.Fatal("completed", d.lines())
 	}
 	d = reviewing(t, testSpec())
 	d.verdict("auditor", "unknown", "met")
 	d.message("keeper", engine.MsgRequest, "let me try again")
 	d.plan(again)
-	if d.status() != StatusWaitingIntervention || d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 {
+	if d.status() != StatusWaitingIntervention || d.objective().Plan.Version != 1 || len(d.m.st.Inbox) != 0 {
 		t.Fatal("waiting", d.lines())
 	}
 	d = reviewing(t, testSpec())
 	d.verdict("auditor", "unmet", "met")
 	d.plan(create(fixStep(), reportStep("fix"))) // in answer to an internal event
-	if d.m.st.Objective.Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
+	if d.objective().Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
 		t.Fatal("internal", d.lines())
 	}
 }
@@ -42,17 +42,19 @@ func TestR17_AParticipantDoesNotDecideForTheOwner(t *testing.T) {
 // mended.
 func TestR63_CreateAndReviseFitWhatIsOpen(t *testing.T) {
 	t.Parallel()
-	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
-	id := d.m.st.Objective.ID
+	one := testSpec()
+	one.Objectives = 1
+	d := planned(t, one, fixStep(), reportStep("fix"))
+	id := d.objective().ID
 	d.owner(engine.MsgRequest, "and i-18")
 	d.plan(create(with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("more")))
-	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.m.st.Objective.ID != id {
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.objective().ID != id {
 		t.Fatal(got, d.lines())
 	}
 	d = start(t, testSpec())
 	d.owner(engine.MsgRequest, "go")
 	d.plan(revise(fixStep(), reportStep("fix")))
-	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.m.st.Objective != nil {
+	if got := d.shown().Feedback; len(got) != 1 || got[0].Code != IssueFormat || d.objective() != nil {
 		t.Fatal(got, d.lines())
 	}
 }
@@ -94,7 +96,7 @@ func TestR16_AnAnswerClaimsOnlyWhenItIsTheLastWord(t *testing.T) {
 	d.owner(engine.MsgRequest, "what is this?")
 	d.owner(engine.MsgRequest, "and what is that?")
 	d.plan(answer)
-	if diff := cmp.Diff([]string{"note decision", "say coordinator answer: a room", "model coordinator plan/v1"}, d.lines()); diff != "" {
+	if diff := cmp.Diff([]string{"note decision", "post coordinator", "say coordinator answer: a room", "model coordinator plan/v1"}, d.lines()); diff != "" {
 		t.Fatal(diff)
 	}
 	if got := d.shown().Messages; len(got) != 2 {
@@ -202,7 +204,7 @@ func TestR66_AnUncertainTaskIsNotPlannedAnew(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	d.plan(revise(fixStep(), d.keep("other"), d.keep("next"), reportStep("fix", "next")))
-	if d.m.st.Objective.Plan.Version != 2 || !strings.HasSuffix(d.call("keeper").Task, ":2:fix") {
+	if d.objective().Plan.Version != 2 || !strings.HasSuffix(d.call("keeper").Task, ":2:fix") {
 		t.Fatal(d.lines())
 	}
 	// Calls that are known to have failed are a reason.
@@ -240,7 +242,7 @@ func TestR54_TheOwnersAnswerStartsTheCycleAgain(t *testing.T) {
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
 	reviews := d.count(engine.OpReview)
 	d.finish("writer", engine.StatusDone, "note 0")
-	if d.count(engine.OpReview) != reviews || len(d.m.st.Objective.FailedReports) != 2 {
+	if d.count(engine.OpReview) != reviews || len(d.objective().FailedReports) != 2 {
 		t.Fatal(d.lines())
 	}
 	if got := d.shown().Review; got == nil || got.Report.Version != 5 {
@@ -357,7 +359,7 @@ func TestR53_ReadsAndFailedCallsAreNoNewOutput(t *testing.T) {
 		try(d)
 		d.finish("keeper", engine.StatusDone, "looked")
 		d.finish("writer", engine.StatusDone, "i-17 was fixed") // byte for byte
-		if d.count(engine.OpReview) != 1 || len(d.m.st.Objective.FailedReports) != 2 {
+		if d.count(engine.OpReview) != 1 || len(d.objective().FailedReports) != 2 {
 			t.Errorf("%s: %v", name, d.lines())
 		}
 	}
@@ -417,7 +419,7 @@ func TestR53_AHalfReviewedReportIsNotKept(t *testing.T) {
 	d.verdict("second", "met", "unmet")
 	d.owner(engine.MsgCorrection, "only i-17")
 	d.plan(revise(d.keep("fix"), d.keep("report")))
-	if d.m.st.Objective.Plan.Version != 1 || !strings.Contains(d.note(NoteRefused), "cannot be reviewed again") {
+	if d.objective().Plan.Version != 1 || !strings.Contains(d.note(NoteRefused), "cannot be reviewed again") {
 		t.Fatal(d.lines())
 	}
 }

@@ -22,7 +22,7 @@ type tb interface {
 // seals and loads texts as the runtime does; at every event a machine restored
 // from the snapshot just before must answer with the same commands and reach
 // the same snapshot. After every event it checks the invariants I3, I4, I5, I8,
-// I9 and I12.
+// I9, I11 and I12.
 type driver struct {
 	t     tb
 	spec  Spec
@@ -36,11 +36,13 @@ type driver struct {
 	n     int
 	facts *engine.Facts
 
-	used    map[engine.OpKey]bool
-	said    map[string]bool
-	digests map[string]string // task id to digest (I5)
-	version int               // of the newest plan (I4)
-	done    map[string]bool   // terminal objectives (I12)
+	used     map[engine.OpKey]bool
+	said     map[string]bool
+	digests  map[string]string // task id to digest (I5)
+	versions map[string]int    // of the newest plan of each objective (I4)
+	controls map[string]int    // newest control revision of each objective (R6)
+	done     map[string]bool   // terminal objectives (I12)
+	answers  map[string]engine.Answer
 }
 
 func testSpec() Spec {
@@ -70,7 +72,7 @@ func start(t tb, spec Spec) *driver {
 	t.Helper()
 	d := &driver{
 		t: t, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{}, said: map[string]bool{},
-		digests: map[string]string{}, done: map[string]bool{},
+		digests: map[string]string{}, versions: map[string]int{}, controls: map[string]int{}, done: map[string]bool{}, answers: map[string]engine.Answer{},
 	}
 	d.m = d.fresh()
 	d.state = d.snapshot(d.m)
@@ -187,6 +189,12 @@ func (d *driver) check(c engine.Command) {
 	if c.Note != nil {
 		knownCodes(d.t, c.Note)
 	}
+	if p := c.Post; p != nil {
+		if d.said[p.ID] || p.From != d.m.spec.Coordinator {
+			d.t.Fatalf("post %s twice, or by %s (R68)", p.ID, p.From)
+		}
+		d.said[p.ID] = true
+	}
 	if c.Say != nil {
 		if d.said[c.Say.ID] {
 			d.t.Fatalf("message id %s twice (R57)", c.Say.ID)
@@ -203,47 +211,93 @@ func (d *driver) invariants() {
 			d.t.Fatalf("I8: %d interpretations of %s", e.Spent, e.Event)
 		}
 	}
-	for _, w := range st.Works {
-		if old, ok := d.digests[w.Step.TaskID]; ok && old != w.Step.Digest {
-			d.t.Fatalf("I5: task %s has another digest", w.Step.TaskID)
-		}
-		d.digests[w.Step.TaskID] = w.Step.Digest
-	}
-	o := st.Objective
-	if o == nil {
-		return
-	}
-	if o.BarrenReplans > MaxBarrenReplans || len(o.FailedReports) > MaxFailedReports {
-		d.t.Fatalf("I8: barren %d, failed %v", o.BarrenReplans, o.FailedReports)
-	}
-	if v := d.version; o.Plan.Version != v && o.Plan.Version != v+1 || o.Plan.Predecessor != o.Plan.Version-1 {
-		d.t.Fatalf("I4: version %d after %d, predecessor %d", o.Plan.Version, v, o.Plan.Predecessor)
-	}
-	d.version = o.Plan.Version
-	if d.done[o.ID] {
-		for _, c := range d.cmds {
-			if c.Call != nil && c.Call.Key.Kind != engine.OpInterpret && !strings.HasPrefix(c.Call.Key.Cause, "talk:") {
-				d.t.Fatalf("I12: %+v for the completed %s", c.Call.Key, o.ID)
-			}
+	for _, c := range d.cmds {
+		if c.Call != nil {
+			d.notForTheEnded(c.Call)
 		}
 	}
-	if r := o.Report; r != nil {
-		for _, s := range r.Slots {
-			if s.Agent == "" || s.Key != nil && slices.Contains(d.m.authors(), s.Agent) {
-				d.t.Fatalf("I9: reviewer %s is of an author's identity", s.Reviewer)
-			}
+	for _, o := range st.Open {
+		d.holds(o)
+		if o.Status.Terminal() {
+			d.t.Fatalf("%s is %s and open", o.ID, o.Status)
 		}
 	}
-	if o.Status == StatusCompleted && !d.done[o.ID] {
-		if o.Report == nil || o.Report.Verdict == nil || overall(*o.Report.Verdict) != engine.VerdictMet || o.Report.Ref.Version != o.ReportVersion || st.ownerWaits() {
+	for _, x := range st.Closed {
+		if x.Status == StatusCancelled {
+			d.done[x.ID] = true
+		}
+	}
+	if o := st.Past; o != nil && !d.done[o.ID] {
+		d.holds(o)
+		if o.Report == nil || o.Report.Verdict == nil || overall(*o.Report.Verdict) != engine.VerdictMet || o.Report.Ref.Version != o.ReportVersion || st.ownerWaits(o) {
 			d.t.Fatalf("I3: completed without an all-met verdict on the newest report, or over an unread owner event")
 		}
-		for _, w := range st.Works {
+		for _, w := range o.Works {
 			if st.taskStatus(w.Step.TaskID) != room.TaskCompleted {
 				d.t.Fatalf("completed with task %s %s", w.Step.TaskID, st.taskStatus(w.Step.TaskID))
 			}
 		}
 		d.done[o.ID] = true
+	}
+}
+
+// notForTheEnded: a terminal objective gets no new operation (I12).
+func (d *driver) notForTheEnded(c *engine.Call) {
+	d.t.Helper()
+	for id := range d.done {
+		if c.Key.Kind != engine.OpInterpret && !strings.HasPrefix(c.Key.Cause, "talk:") && strings.Contains(c.Task, id) {
+			if o := d.m.st.holder(c.Task); o == nil || d.done[o.ID] {
+				d.t.Fatalf("I12: %+v for %s, which has ended", c.Key, id)
+			}
+		}
+	}
+}
+
+// holder is the open objective whose current plan has a task.
+func (s *state) holder(task string) *objective {
+	for _, o := range s.Open {
+		if o.work(task) != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// holds checks one objective.
+func (d *driver) holds(o *objective) {
+	d.t.Helper()
+	for _, w := range o.Works {
+		if old, ok := d.digests[w.Step.TaskID]; ok && old != w.Step.Digest {
+			d.t.Fatalf("I5: task %s has another digest", w.Step.TaskID)
+		}
+		d.digests[w.Step.TaskID] = w.Step.Digest
+	}
+	if o.BarrenReplans > MaxBarrenReplans || len(o.FailedReports) > MaxFailedReports {
+		d.t.Fatalf("I8: barren %d, failed %v", o.BarrenReplans, o.FailedReports)
+	}
+	v, known := d.versions[o.ID]
+	if !known {
+		v = d.versions[o.Continues] // 0 for an objective that continues none
+	}
+	if o.Plan.Version != v && o.Plan.Version != v+1 || o.Plan.Predecessor != o.Plan.Version-1 {
+		d.t.Fatalf("I4: version %d after %d, predecessor %d", o.Plan.Version, v, o.Plan.Predecessor)
+	}
+	d.versions[o.ID] = o.Plan.Version
+	if control := d.controls[o.ID]; o.ControlRevision < control {
+		d.t.Fatalf("R6: control revision %d after %d", o.ControlRevision, control)
+	}
+	d.controls[o.ID] = o.ControlRevision
+	if r := o.Report; r != nil {
+		for _, s := range r.Slots {
+			if s.Agent == "" || s.Key != nil && slices.Contains(o.authors(), s.Agent) {
+				d.t.Fatalf("I9: reviewer %s is of an author's identity", s.Reviewer)
+			}
+		}
+	}
+	for _, h := range o.Held {
+		if h.Control >= o.ControlRevision {
+			d.t.Fatalf("I11: %s is held under the present control revision", h.Op)
+		}
 	}
 }
 
@@ -395,6 +449,10 @@ func describe(cmds []engine.Command) []string {
 			out = append(out, fmt.Sprintf("artifact %s v%d", c.Artifact.Name, c.Artifact.Version))
 		case c.Note != nil:
 			out = append(out, "note "+c.Note.Kind)
+		case c.Post != nil:
+			out = append(out, "post "+c.Post.From)
+		case c.Answer != nil:
+			out = append(out, "answer "+c.Answer.Code)
 		case c.End != nil:
 			out = append(out, "end "+c.End.Reason)
 		}
@@ -404,7 +462,9 @@ func describe(cmds []engine.Command) []string {
 
 // acts are the last commands without notes and messages.
 func (d *driver) acts() []string {
-	return slices.DeleteFunc(d.lines(), func(l string) bool { return strings.HasPrefix(l, "note ") || strings.HasPrefix(l, "say ") })
+	return slices.DeleteFunc(d.lines(), func(l string) bool {
+		return strings.HasPrefix(l, "note ") || strings.HasPrefix(l, "say ") || strings.HasPrefix(l, "post ")
+	})
 }
 
 // note is the body of the last note of a kind.
@@ -440,11 +500,65 @@ func (d *driver) count(kind engine.OpKind) int {
 	return n
 }
 
-func (d *driver) status() Status {
-	if d.m.st.Objective == nil {
-		return ""
+// objective is the newest open objective, else the last completed one.
+func (d *driver) objective() *objective {
+	if n := len(d.m.st.Open); n > 0 {
+		return d.m.st.Open[n-1]
 	}
-	return d.m.st.Objective.Status
+	return d.m.st.Past
+}
+
+func (d *driver) status() Status {
+	if o := d.objective(); o != nil {
+		return o.Status
+	}
+	return ""
+}
+
+func (d *driver) tasks() []*work {
+	if o := d.objective(); o != nil {
+		return o.Works
+	}
+	return nil
+}
+
+// command delivers an owner's command as the runtime does, with what its key
+// was answered before, and gives its answer.
+func (d *driver) command(key string, r engine.CommandRequest, found *engine.CommandFound) engine.Answer {
+	d.t.Helper()
+	c := &engine.OwnerCommand{CommandRequest: r, Key: key, From: "ana", Found: found}
+	return d.commanded(c)
+}
+
+func (d *driver) commanded(c *engine.OwnerCommand) engine.Answer {
+	d.t.Helper()
+	if a, ok := d.answers[c.Key]; ok {
+		c.Earlier = &a
+	}
+	cmds := d.send(engine.Event{Kind: engine.EvOwnerCommand, Command: c})
+	var got *engine.Answer
+	for _, x := range cmds {
+		if x.Answer != nil {
+			if got != nil {
+				d.t.Fatalf("two answers to %s", c.Key)
+			}
+			got = x.Answer
+		}
+	}
+	if got == nil || got.Key != c.Key {
+		d.t.Fatalf("no answer to %s", c.Key)
+	}
+	if !got.Repeated {
+		d.answers[c.Key] = *got
+	}
+	return *got
+}
+
+// control pauses, resumes or cancels the newest objective as it stands.
+func (d *driver) control(kind string) engine.Answer {
+	d.t.Helper()
+	o := d.objective()
+	return d.command(fmt.Sprintf("key-%d", d.n), engine.CommandRequest{Kind: kind, Objective: o.ID, Expected: o.ControlRevision}, nil)
 }
 
 // Steps and envelopes.
@@ -503,4 +617,24 @@ func reviewing(t tb, spec Spec) *driver {
 	d.finish("keeper", engine.StatusDone, "fixed i-17")
 	d.finish("writer", engine.StatusDone, "i-17 was fixed")
 	return d
+}
+
+// planAs is plan for a coordinator of another name.
+func (d *driver) planAs(coordinator string, env engine.PlanEnvelope) []engine.Command {
+	d.t.Helper()
+	var req engine.PlanRequest
+	if err := json.Unmarshal([]byte(d.call(coordinator).Request.Messages[0].Text.S), &req); err != nil {
+		d.t.Fatalf("plan request: %v", err)
+	}
+	env.Schema, env.BoundObjectiveRevision, env.BoundControlRevision = engine.FormatPlan, req.ObjectiveRevision, req.ControlRevision
+	return d.reply(coordinator, mustJSON(d.t, env))
+}
+
+func mustJSON(t tb, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatalf("json: %v", err)
+	}
+	return string(b)
 }

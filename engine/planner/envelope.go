@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	envelopeFields = []string{"schema", "bound_objective_revision", "bound_control_revision", "decision", "title", "plan", "text", "artifact", "explanation"}
+	envelopeFields = []string{"schema", "bound_objective_revision", "bound_control_revision", "decision", "title", "plan", "text", "artifact", "explanation", "objective_id", "criteria"}
 	stepFields     = []string{"key", "task_id", "participant", "instruction", "expected_output", "artifact_kind", "deps", "action_level", "tools", "criteria", "report"}
 )
 
@@ -55,6 +55,9 @@ func ParseEnvelope(text string) (engine.PlanEnvelope, []engine.PlanIssue) {
 	}
 	if len(env.Plan) > 0 && env.Decision != engine.DecideObjective && env.Decision != engine.DecideRevisePlan {
 		issues = append(issues, format("", "decision %s takes no plan", env.Decision))
+	}
+	if len(env.Criteria) > 0 && env.Decision != engine.DecideObjective {
+		issues = append(issues, format("", "decision %s takes no criteria", env.Decision))
 	}
 	if env.Artifact != nil && env.Artifact.Name == "" {
 		issues = append(issues, format("", "an artifact needs a name"))

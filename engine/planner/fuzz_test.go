@@ -26,7 +26,7 @@ func FuzzParseEnvelope(f *testing.F) {
 			t.Fatalf("accepted: %+v", env)
 		}
 		spec := testSpec()
-		c := &candidate{spec: &spec, eligible: func(string) bool { return true }, objective: "o", version: 1}
+		c := &candidate{spec: &spec, criteria: spec.Criteria, eligible: func(string) bool { return true }, objective: "o", version: 1}
 		plan, refused, err := c.admit(env.Plan)
 		if err != nil || (plan == nil) == (len(refused) == 0) {
 			t.Fatalf("plan %v, issues %v, error %v", plan, refused, err)

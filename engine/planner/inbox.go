@@ -38,8 +38,10 @@ func (m *Machine) onMessage(t *turn) error {
 		}
 	}
 	st.Seq++
-	if refs := m.aliases.Explicit(msg.Text.S, m.eligibleAgents(t)); len(refs) > 0 {
-		// Explicit references bypass the reasoner (R15).
+	refs := m.aliases.Explicit(msg.Text.S, m.eligibleAgents(t))
+	if len(refs) > 0 && msg.Type != engine.MsgProposal {
+		// Explicit references bypass the reasoner (R15). A proposal is material
+		// for it, whoever it names (R18).
 		if err := t.note(NoteRoute, map[string]any{"message": msg.ID, "basis": "explicit_reference", "participants": refs}); err != nil {
 			return err
 		}
@@ -56,27 +58,39 @@ func (m *Machine) onMessage(t *turn) error {
 	if owner {
 		origin = OriginOwner
 	}
-	st.Inbox = append(st.Inbox, entry{Event: t.ev.ID, Seq: st.Seq, Origin: origin, Reason: "message", Status: EntryPending})
+	e := entry{Event: t.ev.ID, Seq: st.Seq, Origin: origin, Reason: "message", Status: EntryPending}
+	if st.find(msg.Objective) != nil {
+		e.Objective = msg.Objective
+	}
+	st.Inbox = append(st.Inbox, e)
 	return nil
 }
 
 // correct draws the consequences of an owner correction before anybody reads
-// it: revisions move, bounded counters start again (R6, R35, R54, A8).
+// it: revisions move, bounded counters start again (R6, R35, R54, A8). It
+// reaches the objective that the message names, else every open one.
 func (m *Machine) correct(t *turn) error {
 	m.st.Revision++
-	o := m.st.open()
-	if o == nil {
-		return nil
-	}
-	o.ObjectiveRevision = m.st.Revision
-	o.Corrections++
-	o.BarrenReplans = 0
-	o.FailedReports, o.FailedOutputs = nil, nil
-	if err := t.note(NoteCorrection, map[string]any{"objective": o.ID, "event": t.ev.ID, "objective_revision": o.ObjectiveRevision, "corrections": o.Corrections}); err != nil {
-		return err
-	}
-	if o.Status.stopped() {
-		return m.move(t, TriggerOwnerCorrected, t.ev.ID)
+	named := m.st.find(t.ev.Message.Objective)
+	for _, o := range m.st.Open {
+		if named != nil && named != o {
+			continue
+		}
+		o.ObjectiveRevision = m.st.Revision
+		o.Corrections++
+		o.BarrenReplans = 0
+		o.FailedReports, o.FailedOutputs = nil, nil
+		if err := t.note(NoteCorrection, map[string]any{"objective": o.ID, "event": t.ev.ID, "objective_revision": o.ObjectiveRevision, "corrections": o.Corrections}); err != nil {
+			return err
+		}
+		switch {
+		case o.Status.stopped():
+			if err := m.move(t, o, TriggerOwnerCorrected, t.ev.ID); err != nil {
+				return err
+			}
+		case o.Before.stopped():
+			o.Before = StatusActive // the correction is found when the pause ends
+		}
 	}
 	return nil
 }
@@ -92,38 +106,39 @@ func (m *Machine) eligibleAgents(t *turn) []string {
 }
 
 // needReplan raises the need of a successor plan (R66) as an internal inbox
-// entry. One need at a time: further causes join it, and its interpretation
-// sees them all.
-func (m *Machine) needReplan(t *turn, reason string) error {
-	o := m.st.Objective
-	if m.st.interpretable(OriginInternal) {
-		return nil
+// entry. One need of an objective at a time: further causes join it, and its
+// interpretation sees them all.
+func (m *Machine) needReplan(t *turn, o *objective, reason string) error {
+	for i := range m.st.Inbox {
+		e := &m.st.Inbox[i]
+		if e.Origin == OriginInternal && e.Objective == o.ID && (e.Status == EntryPending || e.Status == EntryInterpreting) {
+			return nil
+		}
 	}
 	o.Replans++
 	m.st.Seq++
 	id := fmt.Sprintf("replan:%s:%d", o.ID, o.Replans)
-	m.st.Inbox = append(m.st.Inbox, entry{Event: id, Seq: m.st.Seq, Origin: OriginInternal, Reason: reason, Status: EntryPending})
+	m.st.Inbox = append(m.st.Inbox, entry{Event: id, Seq: m.st.Seq, Origin: OriginInternal, Objective: o.ID, Reason: reason, Status: EntryPending})
 	return t.note(NoteReplan, map[string]any{"objective": o.ID, "reason": reason, "event": id, "barren_replans": o.BarrenReplans})
 }
 
 // replanBarred reports that the barren counter is at its limit; the objective
 // then needs attention, before any reasoner call or reservation (R35).
-func (m *Machine) replanBarred(t *turn) (bool, error) {
-	o := m.st.Objective
+func (m *Machine) replanBarred(t *turn, o *objective) (bool, error) {
 	if o.BarrenReplans < MaxBarrenReplans {
 		return false, nil
 	}
-	if err := m.move(t, TriggerBarren, t.ev.ID); err != nil {
+	if err := m.move(t, o, TriggerBarren, t.ev.ID); err != nil {
 		return true, err
 	}
-	m.dropNeeds()
+	m.dropNeeds(o)
 	o.Says++
 	m.notify(t, fmt.Sprintf("%d plans in a row brought no new result, so I have stopped planning. Please look at it.", MaxBarrenReplans), o.ID, "barren", itoa(o.Says))
 	return true, nil
 }
 
-// dropNeeds consumes the internal entries: their need is met, or has become
-// the owner's.
-func (m *Machine) dropNeeds() {
-	m.st.Inbox = slices.DeleteFunc(m.st.Inbox, func(e entry) bool { return e.Origin == OriginInternal })
+// dropNeeds consumes the internal entries of an objective: their need is met,
+// or has become the owner's.
+func (m *Machine) dropNeeds(o *objective) {
+	m.st.Inbox = slices.DeleteFunc(m.st.Inbox, func(e entry) bool { return e.Origin == OriginInternal && e.Objective == o.ID })
 }

@@ -3,20 +3,19 @@ package planner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 )
 
 // next picks the entry to interpret: the oldest pending one of the owner, then
-// of a participant, then an internal one once the running tasks have ended, so
-// that a successor plan can keep their results.
+// of a participant, then an internal one once the running tasks of its
+// objective have ended, so that a successor plan can keep their results.
 func (m *Machine) next() *entry {
 	for _, origin := range []Origin{OriginOwner, OriginParticipant, OriginInternal} {
-		if origin == OriginInternal && !m.mayReplan() {
-			return nil
-		}
 		for i := range m.st.Inbox {
-			if e := &m.st.Inbox[i]; e.Origin == origin && e.Status == EntryPending {
+			if e := &m.st.Inbox[i]; e.Origin == origin && e.Status == EntryPending && m.mayInterpret(e) {
 				return e
 			}
 		}
@@ -24,18 +23,40 @@ func (m *Machine) next() *entry {
 	return nil
 }
 
-// mayReplan reports that an internal need may reach the reasoner now.
-func (m *Machine) mayReplan() bool {
-	o := m.st.open()
+// mayInterpret reports that an entry may reach the reasoner now. What concerns
+// only paused objectives waits for the end of the pause: an owner's pause
+// holds progress (R21).
+func (m *Machine) mayInterpret(e *entry) bool {
+	if e.Origin != OriginInternal {
+		o := m.focus(e)
+		return o == nil || o.Status != StatusPaused
+	}
+	o := m.st.find(e.Objective)
 	if o == nil || (o.Status != StatusActive && o.Status != StatusVerifying) {
 		return false
 	}
-	for _, w := range m.st.Works {
-		if w.Session != nil && !w.Session.Idle() {
-			return false
+	return !slices.ContainsFunc(o.Works, (*work).busy)
+}
+
+// focus is the objective that an entry most likely is about: the one it names,
+// else the newest that asked the owner, the newest that is not paused, the
+// newest. Nil when no open objective can be meant.
+func (m *Machine) focus(e *entry) *objective {
+	if o := m.st.find(e.Objective); o != nil {
+		return o
+	}
+	var best *objective
+	for _, o := range m.st.Open {
+		if best == nil || readiness[o.Status] >= readiness[best.Status] {
+			best = o
 		}
 	}
-	return true
+	return best
+}
+
+// readiness ranks the states of objectives that a message may be about.
+var readiness = map[Status]int{
+	StatusWaitingUser: 2, StatusActive: 1, StatusVerifying: 1, StatusWaitingIntervention: 1, StatusNeedsAttention: 1, StatusPaused: 0,
 }
 
 // startInterpretation asks the reasoner about one entry; one interpretation is
@@ -50,7 +71,7 @@ func (m *Machine) startInterpretation(t *turn) error {
 		return nil
 	}
 	if e.Origin == OriginInternal {
-		if barred, err := m.replanBarred(t); barred || err != nil {
+		if barred, err := m.replanBarred(t, st.find(e.Objective)); barred || err != nil {
 			return err
 		}
 	}
@@ -66,10 +87,17 @@ func (m *Machine) startInterpretation(t *turn) error {
 	e.Issued++
 	e.Spent++
 	e.Status = EntryInterpreting
-	st.Interpret = &interpreting{
-		Event: e.Event, Key: key, Seq: st.Seq, ObjectiveRevision: req.ObjectiveRevision,
-		ControlRevision: req.ControlRevision, PlanVersion: req.PlanVersion,
+	in := &interpreting{
+		Event: e.Event, Key: key, Seq: st.Seq, Revision: st.Revision, Focus: req.ObjectiveID,
+		ObjectiveRevision: req.ObjectiveRevision, ControlRevision: req.ControlRevision,
 	}
+	for _, o := range st.Open {
+		in.Heads = append(in.Heads, o.head())
+	}
+	if st.Past != nil {
+		in.Heads = append(in.Heads, st.Past.head())
+	}
+	st.Interpret = in
 	t.add(engine.Command{Kind: engine.CmdModel, Call: &engine.Call{
 		Key: key, Agent: m.spec.Coordinator, Role: engine.RoleReasoner, Task: e.Event,
 		Request: &engine.Request{
@@ -93,10 +121,19 @@ func (m *Machine) planRequest(t *turn, e *entry) (*engine.PlanRequest, error) {
 			req.Participants = append(req.Participants, a)
 		}
 	}
-	if o := st.Objective; o != nil {
+	o := m.focus(e)
+	if o == nil {
+		o = st.Past
+	} else {
+		req.ObjectiveRevision = o.ObjectiveRevision
+	}
+	if o != nil {
 		req.ObjectiveID, req.ControlRevision, req.PlanVersion = o.ID, o.ControlRevision, o.Plan.Version
 		if r := o.Report; r != nil && r.Verdict != nil {
 			req.Review = r.Verdict
+		}
+		if len(st.Open) > 1 || len(o.Criteria) < len(m.spec.Criteria) {
+			req.Objectives = m.heads()
 		}
 	}
 	if len(req.Feedback) > 0 && e.Spent > 0 {
@@ -106,10 +143,22 @@ func (m *Machine) planRequest(t *turn, e *entry) (*engine.PlanRequest, error) {
 	if req.Messages, err = m.shownMessages(); err != nil {
 		return nil, err
 	}
-	if req.Progress, err = m.progress(true); err != nil {
+	if req.Progress, err = m.progress(o, true); err != nil {
 		return nil, err
 	}
 	return req, nil
+}
+
+// heads are the open objectives as a reasoner is shown them.
+func (m *Machine) heads() []engine.ObjectiveHead {
+	out := make([]engine.ObjectiveHead, 0, len(m.st.Open))
+	for _, o := range m.st.Open {
+		out = append(out, engine.ObjectiveHead{
+			ID: o.ID, Title: o.Title, Status: string(o.Status), ObjectiveRevision: o.ObjectiveRevision, ControlRevision: o.ControlRevision,
+			PlanVersion: o.Plan.Version, Criteria: o.Criteria,
+		})
+	}
+	return out
 }
 
 // feedback of the entry's own last refusal, else of an earlier event that
@@ -143,7 +192,8 @@ func (m *Machine) onInterpretation(t *turn) error {
 	m.st.Interpret = nil
 	e := m.st.entry(in.Event)
 	if e == nil {
-		return fmt.Errorf("interpretation of %s, which is not in the inbox", in.Event)
+		// The need ended with its objective while the reasoner thought (R20).
+		return t.note(NoteStray, map[string]any{"op": t.ev.Op, "kind": t.ev.Kind, "cause": in.Event})
 	}
 	e.Status = EntryPending
 	refusal, err := t.refusal()
@@ -158,7 +208,7 @@ func (m *Machine) onInterpretation(t *turn) error {
 	}
 	if t.ev.Kind == engine.EvModelUnknown {
 		// Never replayed (R28): the reply may exist, and with it its decision.
-		e.Status = EntryAwaiting
+		e.Status, e.Op = EntryAwaiting, t.ev.Op
 		if err := t.note(NoteUnknown, map[string]any{"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeUncertain}); err != nil {
 			return err
 		}
@@ -187,23 +237,30 @@ func (m *Machine) onProposal(t *turn, e *entry, in interpreting) error {
 	if !reply.Text.Loaded() {
 		return fmt.Errorf("the reply is not loaded")
 	}
-	control, version := m.headRevisions()
-	if in.ObjectiveRevision != m.st.Revision || in.ControlRevision != control || in.PlanVersion != version {
-		// The world moved while the reasoner thought. That is nobody's fault:
-		// the event is read again, and the cap is not touched.
-		e.Spent--
-		return t.note(NoteStale, map[string]any{
-			"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeStaleRevision,
-			"bound_objective_revision": in.ObjectiveRevision, "objective_revision": m.st.Revision,
-		})
+	if in.Revision != m.st.Revision || !m.unmoved(in, in.Focus) {
+		return m.stale(t, e, in, in.Focus)
 	}
 	env, issues := ParseEnvelope(reply.Text.S)
 	if len(reply.ToolCalls) > 0 {
 		issues = append(issues, engine.PlanIssue{Code: IssueFormat, Text: "a proposal calls no tools"})
 	}
-	if len(issues) == 0 && (env.BoundObjectiveRevision != in.ObjectiveRevision || env.BoundControlRevision != in.ControlRevision) {
+	if len(issues) > 0 {
+		return m.refuse(t, e, issues)
+	}
+	objective, control := in.ObjectiveRevision, in.ControlRevision
+	if id := env.ObjectiveID; id != "" && id != in.Focus {
+		h, shown := in.head(id)
+		if !shown {
+			return m.refuse(t, e, []engine.PlanIssue{{Code: IssueFormat, Text: fmt.Sprintf("there is no objective %q", cutBytes(id, maxKeyLen))}})
+		}
+		if !m.unmoved(in, id) {
+			return m.stale(t, e, in, id)
+		}
+		objective, control = h.ObjectiveRevision, h.ControlRevision
+	}
+	if env.BoundObjectiveRevision != objective || env.BoundControlRevision != control {
 		issues = append(issues, engine.PlanIssue{Code: IssueFormat, Text: fmt.Sprintf(
-			"bound_objective_revision and bound_control_revision must be %d and %d, as shown", in.ObjectiveRevision, in.ControlRevision)})
+			"bound_objective_revision and bound_control_revision must be %d and %d, as shown", objective, control)})
 	}
 	if len(issues) > 0 {
 		return m.refuse(t, e, issues)
@@ -211,12 +268,28 @@ func (m *Machine) onProposal(t *turn, e *entry, in interpreting) error {
 	return m.decide(t, e, in, env)
 }
 
-// headRevisions are controlRevision and plan version of the room's objective.
-func (m *Machine) headRevisions() (control, version int) {
-	if o := m.st.Objective; o != nil {
-		return o.ControlRevision, o.Plan.Version
+// unmoved reports that an objective is where it was when the reasoner was
+// asked.
+func (m *Machine) unmoved(in interpreting, id string) bool {
+	if id == "" {
+		return true
 	}
-	return 0, 0
+	h, _ := in.head(id)
+	if o := m.st.find(id); o != nil {
+		return o.head() == h
+	}
+	return m.st.Past != nil && m.st.Past.head() == h
+}
+
+// stale records a proposal whose objective moved while the reasoner thought.
+// That is nobody's fault: the event is read again, and the cap is not touched.
+func (m *Machine) stale(t *turn, e *entry, in interpreting, id string) error {
+	e.Spent--
+	h, _ := in.head(id)
+	return t.note(NoteStale, map[string]any{
+		"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeStaleRevision, "objective": id,
+		"bound_objective_revision": in.ObjectiveRevision, "objective_revision": m.st.Revision, "bound_control_revision": h.ControlRevision,
+	})
 }
 
 // refuse records a refused proposal. Only repairable issues may be tried again
@@ -230,6 +303,7 @@ func (m *Machine) refuse(t *turn, e *entry, issues []engine.PlanIssue) error {
 	if err := t.note(NoteRefused, body); err != nil {
 		return err
 	}
+	m.post(t, "A proposed plan was not admitted:"+issueLines(e.Feedback), "refused", t.ev.ID)
 	if !repairable(issues) {
 		return m.attention(t, e)
 	}
@@ -262,4 +336,16 @@ func (m *Machine) attention(t *turn, e *entry) error {
 	}
 	m.notify(t, "I could not turn this into a plan that may be carried out ("+why+"). Please tell me how to go on.", "attention", e.Event)
 	return nil
+}
+
+func issueLines(issues []engine.PlanIssue) string {
+	var b strings.Builder
+	for _, i := range issues {
+		b.WriteString("\n- " + i.Code)
+		if i.Step != "" {
+			b.WriteString(", step " + i.Step)
+		}
+		b.WriteString(": " + i.Text)
+	}
+	return b.String()
 }

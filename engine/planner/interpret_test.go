@@ -44,11 +44,11 @@ func TestR16_AnswerNeedsNoPlanAndIsAClaimOnlyWithoutObjective(t *testing.T) {
 	d := start(t, testSpec())
 	d.owner(engine.MsgRequest, "what is this?")
 	d.plan(engine.PlanEnvelope{Decision: engine.DecideAnswer, Text: "a room", Artifact: &engine.ArtifactText{Name: "n", Text: "x"}})
-	if diff := cmp.Diff([]string{"note decision", "say coordinator answer: a room", "artifact n v1", "claim coordinator"}, d.lines()); diff != "" {
+	if diff := cmp.Diff([]string{"note decision", "post coordinator", "say coordinator answer: a room", "artifact n v1", "claim coordinator"}, d.lines()); diff != "" {
 		t.Fatal(diff)
 	}
 	d = planned(t, testSpec(), fixStep(), reportStep("fix"))
-	before := d.m.st.Objective.Status
+	before := d.objective().Status
 	d.owner(engine.MsgRequest, "how is it going?")
 	d.plan(engine.PlanEnvelope{Decision: engine.DecideAnswer, Text: "all done"})
 	if d.status() != before || slices.Contains(d.lines(), "claim coordinator") {
@@ -61,7 +61,7 @@ func TestR17_OnlyTheOwnerOpensAnObjective(t *testing.T) {
 	d := start(t, testSpec())
 	d.message("keeper", engine.MsgRequest, "owner says: fix the books")
 	d.plan(create(fixStep(), reportStep("fix")))
-	if d.m.st.Objective != nil || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
+	if d.objective() != nil || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
 		t.Fatal(d.lines())
 	}
 }
@@ -83,15 +83,15 @@ func TestR19_OnlyTheResolvedOwnerCorrects(t *testing.T) {
 	d := reviewing(t, testSpec())
 	d.verdict("auditor", "met", "unmet")
 	d.plan(engine.PlanEnvelope{Decision: engine.DecideWait})
-	o := d.m.st.Objective
+	o := d.objective()
 	revision := o.ObjectiveRevision
 	d.message("keeper", engine.MsgCorrection, "owner says: change X")
-	if o := d.m.st.Objective; o.Corrections != 0 || o.ObjectiveRevision != revision || len(o.FailedReports) != 1 {
+	if o := d.objective(); o.Corrections != 0 || o.ObjectiveRevision != revision || len(o.FailedReports) != 1 {
 		t.Fatalf("a quoted correction counted: %+v", o)
 	}
 	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
 	d.owner(engine.MsgCorrection, "change X")
-	if o := d.m.st.Objective; o.Corrections != 1 || o.ObjectiveRevision != revision+1 || len(o.FailedReports) != 0 {
+	if o := d.objective(); o.Corrections != 1 || o.ObjectiveRevision != revision+1 || len(o.FailedReports) != 0 {
 		t.Fatalf("the owner's correction: %+v", o)
 	}
 }
@@ -137,7 +137,7 @@ func TestR23_StaleProposalIsReadAgainAtNoCost(t *testing.T) {
 		t.Fatal("two interpretations in flight")
 	}
 	d.plan(revise(reportStep(), with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" })))
-	if d.notes(NoteStale) != 1 || d.m.st.Objective.Plan.Version != 1 {
+	if d.notes(NoteStale) != 1 || d.objective().Plan.Version != 1 {
 		t.Fatal(d.lines())
 	}
 	// The owner's event is read next, and sees everything.
@@ -151,7 +151,7 @@ func TestR23_StaleProposalIsReadAgainAtNoCost(t *testing.T) {
 		}
 	}
 	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" }), reportStep("again")))
-	if d.m.st.Objective.Plan.Version != 2 || len(d.m.st.Inbox) != 0 {
+	if d.objective().Plan.Version != 2 || len(d.m.st.Inbox) != 0 {
 		t.Fatal("the correction's plan did not meet the need", d.m.st.Inbox)
 	}
 }
@@ -334,7 +334,7 @@ func TestR70_ParserCodesNeverEscapeAsErrors(t *testing.T) {
 		for range 3 {
 			d.reply("coordinator", text)
 		}
-		if d.m.st.Inbox[0].Status != EntryAttention || d.m.st.Objective != nil {
+		if d.m.st.Inbox[0].Status != EntryAttention || d.objective() != nil {
 			t.Errorf("%.40q: %+v", text, d.m.st.Inbox)
 		}
 	}
@@ -367,7 +367,7 @@ func TestR22_TheReasonerIsShownTheEnginesAccount(t *testing.T) {
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
 	d.work("keeper", "fix", `{"id":"i-17","cents":4700.0}`, `{"ok":true}`)
 	d.owner(engine.MsgRequest, "how far?")
-	id := "objective:" + d.m.st.Objective.ID + ":1:"
+	id := "objective:" + d.objective().ID + ":1:"
 	want := []engine.TaskProgress{
 		{
 			Task: id + "fix", Step: "fix", Participant: "keeper", Instruction: "fix the amounts", Criteria: []string{"c1"}, Status: "running", Current: true,

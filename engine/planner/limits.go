@@ -20,6 +20,8 @@ const (
 	// MaxHandovers is how many times, after one owner message, participants
 	// may start each other by reference.
 	MaxHandovers = 16
+	// DefaultObjectives is how many objectives may be open at once.
+	DefaultObjectives = 8
 
 	maxIssues     = 8       // R27
 	maxIssueText  = 300     // R27, characters
@@ -28,7 +30,12 @@ const (
 	maxEnvelopeBytes = 64 << 10 // of a reply that is read at all
 	maxKeyLen        = 64       // of a step key
 	maxShownResult   = 2000     // bytes of a result shown as evidence
+	maxPost          = 8000     // bytes of a coordinator's post
 	maxShownMessages = 64       // owner messages kept and shown
 	maxHistory       = 48       // tasks of superseded versions kept as evidence
 	maxTalkCalls     = 64       // tool calls of one conversation kept as evidence
+	maxTalkMessages  = 128      // of a conversation before its next turn starts a new one
+	maxClosed        = 16       // terminal objectives whose end is remembered in the state
+	maxTaskIDs       = 512      // task ids of one objective, IdentityObjective
+	maxArtifacts     = 256      // artifact names of a room
 )

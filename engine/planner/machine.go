@@ -10,7 +10,7 @@ import (
 )
 
 // Version of the machine; see engine.Machine.
-const Version = "planner@1"
+const Version = "planner@2"
 
 // Machine is the Room planner of one room. See the package comment.
 type Machine struct {
@@ -23,6 +23,7 @@ type Machine struct {
 var (
 	_ engine.Machine    = (*Machine)(nil)
 	_ engine.TextHolder = (*Machine)(nil)
+	_ engine.CallGuard  = (*Machine)(nil)
 )
 
 // New builds a planner. Errors are of code VALIDATION_ERROR or, for aliases
@@ -57,7 +58,7 @@ func (m *Machine) Restore(snapshot []byte) error {
 }
 
 // Texts implements engine.TextHolder: the messages and the tool calls that
-// prompts show.
+// prompts show, and results that wait for readmission.
 func (m *Machine) Texts() []*engine.Text {
 	var ts []*engine.Text
 	for i := range m.st.Messages {
@@ -68,7 +69,21 @@ func (m *Machine) Texts() []*engine.Text {
 			ts = append(ts, &calls[i].Args, &calls[i].Result)
 		}
 	}
-	for _, list := range [][]*work{m.st.Works, m.st.Orphans, m.st.History} {
+	ofObjective := func(o *objective) {
+		for _, w := range o.Works {
+			add(w.Calls)
+		}
+		for i := range o.Held {
+			ts = append(ts, o.Held[i].Event.Texts()...)
+		}
+	}
+	for _, o := range m.st.Open {
+		ofObjective(o)
+	}
+	if m.st.Past != nil {
+		ofObjective(m.st.Past)
+	}
+	for _, list := range [][]*work{m.st.Orphans, m.st.History} {
 		for _, w := range list {
 			add(w.Calls)
 		}
@@ -101,33 +116,44 @@ func (m *Machine) fold(t *turn) error {
 	if ev.Kind == engine.EvOwnerMessage {
 		return m.onMessage(t)
 	}
+	if ev.Kind == engine.EvOwnerCommand {
+		return m.onCommand(t)
+	}
 	if ev.Key == nil {
 		return fmt.Errorf("kind %s names no operation", ev.Kind)
 	}
-	if i := m.st.Interpret; i != nil && i.Key == *ev.Key {
+	return m.onOutcome(t, *ev.Key)
+}
+
+// onOutcome folds what became of an operation.
+func (m *Machine) onOutcome(t *turn, key engine.OpKey) error {
+	if i := m.st.Interpret; i != nil && i.Key == key {
 		return m.onInterpretation(t)
 	}
-	if s := m.slot(*ev.Key); s != nil {
-		return m.onReview(t, s)
-	}
-	for _, w := range m.st.Works {
-		if w.Session != nil && !w.Session.Idle() && w.Session.Owns(*ev.Key) {
-			return m.onTask(t, w)
+	for _, o := range m.st.Open {
+		if s := o.slot(key); s != nil {
+			return m.onReview(t, o, s)
+		}
+		for _, w := range o.Works {
+			if w.busy() && w.Session.Owns(key) {
+				return m.onTask(t, o, w)
+			}
 		}
 	}
 	for i, w := range m.st.Orphans {
-		if w.Session.Owns(*ev.Key) {
+		if w.Session.Owns(key) {
 			return m.onOrphan(t, i)
 		}
 	}
 	for _, k := range m.st.Talks {
-		if !k.Session.Idle() && k.Session.Owns(*ev.Key) {
+		if !k.Session.Idle() && k.Session.Owns(key) {
 			return m.onTalk(t, k)
 		}
 	}
-	// A verdict on a report that has been replaced, for one: kept as evidence
-	// in the row, without authority (R34).
-	return t.note(NoteStray, map[string]any{"op": ev.Op, "kind": ev.Kind, "cause": ev.Key.Cause})
+	// A verdict on a report that has been replaced, or an outcome for an
+	// objective that has ended: kept as evidence in the row, without authority
+	// (R20, R34).
+	return t.note(NoteStray, map[string]any{"op": t.ev.Op, "kind": t.ev.Kind, "cause": key.Cause})
 }
 
 // advance asks for everything that may start now.
@@ -146,8 +172,11 @@ func (m *Machine) advance(t *turn) error {
 			if err := m.startTalks(t); err != nil {
 				return err
 			}
-			if err := m.verify(t); err != nil {
-				return err
+			// A verified objective leaves the list of open ones.
+			for _, o := range append([]*objective(nil), m.st.Open...) {
+				if err := m.verify(t, o); err != nil {
+					return err
+				}
 			}
 		}
 		if len(t.cmds) == before {
@@ -167,10 +196,15 @@ func (m *Machine) rest(t *turn) error {
 	reason := st.Halt
 	if st.Blocked != "" {
 		reason = engine.EndReason(st.Blocked)
-	} else if o := st.open(); reason == "" && o != nil {
-		if o.Status.stopped() {
+	}
+	for _, o := range st.Open {
+		if reason != "" {
+			break
+		}
+		switch {
+		case o.Status.stopped(), o.Status == StatusPaused, len(o.Held) > 0:
 			reason = engine.EndEscalated
-		} else if o.Status != StatusWaitingUser {
+		case o.Status != StatusWaitingUser:
 			o.Says++
 			m.notify(t, "The work stands still: nothing is under way and the plan is not complete. Please tell me how to go on.", o.ID, "still", itoa(o.Says))
 			reason = st.Halt

@@ -27,6 +27,11 @@ const (
 	NoteCorrection = "owner_correction"
 	NoteBlocked    = "blocked" // a refusal that stops new work (R64)
 	NoteStray      = "stray"   // an outcome of an operation that nothing waits for
+	NoteCommand    = "command" // an owner's command and its answer (R69)
+	NoteHeld       = "pending_readmission"
+	NoteReadmitted = "readmitted"
+	NoteReconciled = "reconciled"
+	NoteStalled    = "stalled" // a task whose call was refused; it goes on when calls can be made (R64)
 )
 
 // turn is the work of folding one event: the commands so far and the facts
@@ -71,6 +76,16 @@ func (m *Machine) say(t *turn, from, status, text string, cause ...string) {
 	}})
 }
 
+// post writes what the planner does and why as a message of the coordinator
+// that everybody in the room can read (R68). It is information: nothing reads
+// it back. The id is a digest of the cause.
+func (m *Machine) post(t *turn, text string, cause ...string) {
+	from := m.spec.Coordinator
+	t.add(engine.Command{Kind: engine.CmdPost, Post: &engine.Say{
+		ID: engine.StableID("post_", append([]string{from}, cause...)...), From: from, Text: engine.Plain(cutBytes(text, maxPost)),
+	}})
+}
+
 // notify tells the owner that the planner needs a person, and ends asking for
 // work once nothing is in flight.
 func (m *Machine) notify(t *turn, text string, cause ...string) {
@@ -80,12 +95,18 @@ func (m *Machine) notify(t *turn, text string, cause ...string) {
 
 // move applies one row of the status table and records it with its cause
 // (R63).
-func (m *Machine) move(t *turn, trigger Trigger, cause string) error {
-	o := m.st.Objective
+func (m *Machine) move(t *turn, o *objective, trigger Trigger, cause string) error {
 	from := o.Status
 	to, err := from.Next(trigger)
 	if err != nil {
 		return err
+	}
+	if to == "" {
+		to = o.Before
+	}
+	o.Before = ""
+	if to == StatusPaused {
+		o.Before = from
 	}
 	o.Status = to
 	return t.note(NoteObjective, map[string]any{"objective": o.ID, "from": from, "to": to, "trigger": trigger, "cause": cause})

@@ -14,8 +14,7 @@ const DefaultReportName = "report"
 
 // newReport makes the next report version of the objective from the report
 // step's result: the artifact if the turn gave one, else its text.
-func (m *Machine) newReport(t *turn, w *work, end *session.Turn) error {
-	o := m.st.Objective
+func (m *Machine) newReport(t *turn, o *objective, w *work, end *session.Turn) error {
 	text := w.Result
 	if end.Artifact != nil {
 		text = end.Artifact.Text
@@ -41,20 +40,25 @@ func (r *report) judged() bool {
 func (r *report) rebind() {
 	r.Ref.SourceSet = ""
 	for i := range r.Slots {
-		r.Slots[i].Key = nil
+		r.Slots[i].Key, r.Slots[i].Held = nil, false
 	}
+}
+
+// asking reports a review call in flight.
+func (r *report) asking() bool {
+	return slices.ContainsFunc(r.Slots, func(s slot) bool { return s.Key != nil && !s.Held })
 }
 
 // sourceSet is the digest of the sorted (ref, version, digest) of what the
 // report rests on: the results of all current tasks (R51).
-func (m *Machine) sourceSet() (string, error) {
+func (m *Machine) sourceSet(o *objective) (string, error) {
 	type source struct {
 		Ref     string `json:"ref"`
 		Version int    `json:"version"`
 		Digest  string `json:"digest"`
 	}
-	sources := make([]source, 0, len(m.st.Works))
-	for _, w := range m.st.Works {
+	sources := make([]source, 0, len(o.Works))
+	for _, w := range o.Works {
 		sources = append(sources, source{Ref: w.Step.TaskID, Version: w.Version, Digest: m.st.Tasks[w.Step.TaskID].Receipt.Result})
 	}
 	slices.SortFunc(sources, func(a, b source) int {
@@ -76,9 +80,9 @@ func (m *Machine) sourceSet() (string, error) {
 // outputDigest identifies what a reviewer judges: the report's bytes and the
 // effects that the current tasks are known to have had. Where no tool writes,
 // that is the report alone (R53; see docs/decisions).
-func (m *Machine) outputDigest(text string) (string, error) {
+func (o *objective) outputDigest(text string) (string, error) {
 	var effects []string
-	for _, w := range m.st.Works {
+	for _, w := range o.Works {
 		for _, c := range w.Calls {
 			if !c.Write || c.Outcome != engine.ToolOK {
 				continue
@@ -105,9 +109,9 @@ func (m *Machine) outputDigest(text string) (string, error) {
 
 // authors are the agent identities behind the work under review: of every
 // current task, retained ones and transitive dependencies included (R50).
-func (m *Machine) authors() []string {
+func (o *objective) authors() []string {
 	var out []string
-	for _, w := range m.st.Works {
+	for _, w := range o.Works {
 		out = append(out, w.Agent)
 	}
 	return sorted(out)

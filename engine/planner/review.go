@@ -8,18 +8,15 @@ import (
 	"github.com/agentrooms/qualify/engine/room"
 )
 
-// verify starts, continues or ends the review of the current report (R50-R55).
-func (m *Machine) verify(t *turn) error {
+// verify starts, continues or ends the review of an objective's current report
+// (R50-R55).
+func (m *Machine) verify(t *turn, o *objective) error {
 	st := &m.st
-	o := st.open()
-	if o == nil {
-		return nil
-	}
 	if o.Status == StatusActive {
-		if o.Report == nil || !m.allComplete() || st.ownerWaits() || st.interpretable(OriginInternal) || m.talking() {
+		if o.Report == nil || !m.allComplete(o) || st.ownerWaits(o) || st.interpretable(OriginInternal, o) || m.talking() {
 			return nil
 		}
-		if err := m.move(t, TriggerTasksComplete, t.ev.ID); err != nil {
+		if err := m.move(t, o, TriggerTasksComplete, t.ev.ID); err != nil {
 			return err
 		}
 	}
@@ -27,30 +24,29 @@ func (m *Machine) verify(t *turn) error {
 		return nil
 	}
 	if o.Report.Verdict != nil {
-		return m.conclude(t)
+		return m.conclude(t, o)
 	}
-	if st.ownerWaits() || st.interpretable(OriginInternal) {
+	if st.ownerWaits(o) || st.interpretable(OriginInternal, o) {
 		return nil
 	}
-	return m.review(t)
+	return m.review(t, o)
 }
 
-func (m *Machine) allComplete() bool {
-	for _, w := range m.st.Works {
+func (m *Machine) allComplete(o *objective) bool {
+	for _, w := range o.Works {
 		if m.st.taskStatus(w.Step.TaskID) != room.TaskCompleted {
 			return false
 		}
 	}
-	return len(m.st.Works) > 0
+	return len(o.Works) > 0
 }
 
 // review binds the report to the head, refuses to sample the same output
 // again, and asks every reviewer who has neither answered nor is being asked.
-func (m *Machine) review(t *turn) error {
-	o := m.st.Objective
+func (m *Machine) review(t *turn, o *objective) error {
 	r := o.Report
 	if r.Ref.SourceSet == "" {
-		if err := m.bind(r); err != nil {
+		if err := m.bind(o, r); err != nil {
 			return err
 		}
 		for i := range o.FailedOutputs {
@@ -60,11 +56,11 @@ func (m *Machine) review(t *turn) error {
 				v := o.FailedOutputs[i].Verdict
 				v.Report = r.Ref
 				r.Verdict = &v
-				return t.note(NoteVerdict, m.verdictBody("the unchanged output keeps its verdict", nil))
+				return t.note(NoteVerdict, m.verdictBody(o, "the unchanged output keeps its verdict", nil))
 			}
 		}
 	}
-	if err := m.fillSlots(t); err != nil || o.Status != StatusVerifying {
+	if err := m.fillSlots(t, o); err != nil || o.Status != StatusVerifying {
 		return err
 	}
 	for i := range r.Slots {
@@ -73,14 +69,14 @@ func (m *Machine) review(t *turn) error {
 			continue
 		}
 		if s.Spent >= MaxReviewCalls || s.Invalid > 1 {
-			if err := m.move(t, TriggerReviewInvalid, t.ev.ID); err != nil {
+			if err := m.move(t, o, TriggerReviewInvalid, t.ev.ID); err != nil {
 				return err
 			}
 			o.Says++ // the owner's correction may bring the same version here again
 			m.notify(t, "No valid review of the report came. Please look at it.", o.ID, "review", itoa(o.Says))
 			return nil
 		}
-		if err := m.ask(t, s); err != nil {
+		if err := m.ask(t, o, s); err != nil {
 			return err
 		}
 	}
@@ -88,13 +84,12 @@ func (m *Machine) review(t *turn) error {
 }
 
 // bind fixes what this report version is reviewed against.
-func (m *Machine) bind(r *report) error {
-	o := m.st.Objective
+func (m *Machine) bind(o *objective, r *report) error {
 	var err error
-	if r.Ref.SourceSet, err = m.sourceSet(); err != nil {
+	if r.Ref.SourceSet, err = m.sourceSet(o); err != nil {
 		return err
 	}
-	if r.Output, err = m.outputDigest(r.Text); err != nil {
+	if r.Output, err = o.outputDigest(r.Text); err != nil {
 		return err
 	}
 	r.ObjectiveRevision, r.ControlRevision, r.CriteriaRevision = o.ObjectiveRevision, o.ControlRevision, o.CriteriaRevision
@@ -104,10 +99,9 @@ func (m *Machine) bind(r *report) error {
 
 // fillSlots chooses reviewers: eligible, of role reviewer, and of an agent
 // identity that neither wrote any of the work nor reviews it already (R50).
-func (m *Machine) fillSlots(t *turn) error {
-	o := m.st.Objective
+func (m *Machine) fillSlots(t *turn, o *objective) error {
 	r := o.Report
-	authors := m.authors()
+	authors := o.authors()
 	have := 0
 	for _, s := range r.Slots {
 		if !s.Gone {
@@ -128,7 +122,7 @@ func (m *Machine) fillSlots(t *turn) error {
 		have++
 	}
 	if have < m.spec.Reviewers {
-		if err := m.move(t, TriggerNoReviewer, t.ev.ID); err != nil {
+		if err := m.move(t, o, TriggerNoReviewer, t.ev.ID); err != nil {
 			return err
 		}
 		o.Says++
@@ -142,18 +136,17 @@ func (m *Machine) fillSlots(t *turn) error {
 }
 
 // ask issues one review call.
-func (m *Machine) ask(t *turn, s *slot) error {
-	o := m.st.Objective
+func (m *Machine) ask(t *turn, o *objective, s *slot) error {
 	r := o.Report
 	req := engine.ReviewRequest{
-		Schema: engine.FormatReview, Report: r.Ref, ReportText: r.Text, Criteria: m.spec.Criteria,
+		Schema: engine.FormatReview, Report: r.Ref, ReportText: r.Text, Criteria: o.criteria(&m.spec),
 		CriteriaRevision: r.CriteriaRevision, ObjectiveRevision: r.ObjectiveRevision, ControlRevision: r.ControlRevision,
 	}
 	var err error
 	if req.Messages, err = m.shownMessages(); err != nil {
 		return err
 	}
-	if req.Evidence, err = m.progress(true); err != nil {
+	if req.Evidence, err = m.evidence(o); err != nil {
 		return err
 	}
 	body, err := engine.Canonical(req)
@@ -164,7 +157,7 @@ func (m *Machine) ask(t *turn, s *slot) error {
 	key := engine.OpKey{Kind: engine.OpReview, Cause: cause, Attempt: s.Issued}
 	s.Issued++
 	s.Spent++
-	s.Key = &key
+	s.Key, s.Control = &key, o.ControlRevision
 	t.add(engine.Command{Kind: engine.CmdModel, Call: &engine.Call{
 		Key: key, Agent: s.Reviewer, Role: engine.RoleReviewer, Task: r.Ref.Ref,
 		Request: &engine.Request{
@@ -175,10 +168,19 @@ func (m *Machine) ask(t *turn, s *slot) error {
 	return nil
 }
 
+// evidence is the account that a reviewer is shown: of the objective's tasks,
+// of superseded ones and of conversations; not of other objectives.
+func (m *Machine) evidence(o *objective) ([]engine.TaskProgress, error) {
+	all, err := m.progress(o, true)
+	if err != nil || len(m.st.Open) < 2 {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(p engine.TaskProgress) bool { return p.Objective != "" && p.Objective != o.ID }), nil
+}
+
 // slot finds the review call in flight under a key.
-func (m *Machine) slot(key engine.OpKey) *slot {
-	o := m.st.Objective
-	if o == nil || o.Report == nil {
+func (o *objective) slot(key engine.OpKey) *slot {
+	if o.Report == nil {
 		return nil
 	}
 	for i := range o.Report.Slots {
@@ -190,19 +192,25 @@ func (m *Machine) slot(key engine.OpKey) *slot {
 }
 
 // onReview folds the outcome of one review call.
-func (m *Machine) onReview(t *turn, s *slot) error {
-	o := m.st.Objective
+func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 	r := o.Report
-	s.Key = nil
 	refusal, err := t.refusal()
 	if err != nil {
 		return err
 	}
+	if refusal == nil && s.Control != o.ControlRevision {
+		s.Held = true
+		return m.hold(t, o, r.Ref.Ref, s.Control)
+	}
+	s.Key = nil
 	if refusal != nil {
 		s.Spent--
 		if refusal.Code == engine.CodeForbidden {
 			s.Gone = true
 			return t.note(NoteRejected, map[string]any{"reviewer": s.Reviewer, "code": refusal.Code, "why": "not authorized at dispatch"})
+		}
+		if s.Control != o.ControlRevision {
+			return nil // a control change overtook the call before it was made
 		}
 		return m.block(t, "review by "+s.Reviewer)
 	}
@@ -217,7 +225,7 @@ func (m *Machine) onReview(t *turn, s *slot) error {
 	if !t.ev.Reply.Text.Loaded() {
 		return fmt.Errorf("the reply is not loaded")
 	}
-	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, m.spec.Criteria)
+	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, o.criteria(&m.spec))
 	if err != nil {
 		s.Invalid++
 		return t.note(NoteInvalid, map[string]any{"report": r.Ref, "reviewer": s.Reviewer, "why": cutRunes(err.Error(), maxIssueText), "calls": s.Spent})
@@ -237,41 +245,39 @@ func (m *Machine) onReview(t *turn, s *slot) error {
 	}
 	v := combine(replies)
 	r.Verdict = &v
-	return t.note(NoteVerdict, m.verdictBody("", reviewers))
+	return t.note(NoteVerdict, m.verdictBody(o, "", reviewers))
 }
 
 // verdictBody is the stored verdict. A review judges the evidence supplied; it
 // does not certify that a source is genuine (R56).
-func (m *Machine) verdictBody(why string, reviewers []string) map[string]any {
-	r := m.st.Objective.Report
+func (m *Machine) verdictBody(o *objective, why string, reviewers []string) map[string]any {
+	r := o.Report
 	return map[string]any{
-		"objective": m.st.Objective.ID, "report": r.Ref, "overall": overall(*r.Verdict), "verdicts": r.Verdict.Verdicts,
-		"reviewers": sorted(reviewers), "current": m.boundNow(r), "why": why, "sourceAuthenticity": "not_assessed",
+		"objective": o.ID, "report": r.Ref, "overall": overall(*r.Verdict), "verdicts": r.Verdict.Verdicts,
+		"reviewers": sorted(reviewers), "current": o.boundNow(r), "why": why, "sourceAuthenticity": "not_assessed",
 	}
 }
 
 // boundNow reports that the report's review is bound to the present revisions.
-func (m *Machine) boundNow(r *report) bool {
-	o := m.st.Objective
+func (o *objective) boundNow(r *report) bool {
 	return r.ObjectiveRevision == o.ObjectiveRevision && r.ControlRevision == o.ControlRevision && r.CriteriaRevision == o.CriteriaRevision
 }
 
 // conclude draws the consequences of the verdict on the current report, once.
-func (m *Machine) conclude(t *turn) error {
-	o := m.st.Objective
+func (m *Machine) conclude(t *turn, o *objective) error {
 	r := o.Report
-	if r.Applied || !m.boundNow(r) {
+	if r.Applied || !o.boundNow(r) {
 		// Of a verdict on an earlier objective revision only the evidence
 		// counts: the correction is interpreted next (R55).
 		return nil
 	}
 	worst := overall(*r.Verdict)
 	if worst == engine.VerdictMet {
-		return m.complete(t)
+		return m.complete(t, o)
 	}
 	r.Applied = true
 	if worst == engine.VerdictUnknown {
-		if err := m.move(t, TriggerUnknown, t.ev.ID); err != nil {
+		if err := m.move(t, o, TriggerUnknown, t.ev.ID); err != nil {
 			return err
 		}
 		m.notify(t, "The reviewer could not judge every criterion: "+unjudged(*r.Verdict)+". Please look at it.", o.ID, "unknown", itoa(r.Ref.Version))
@@ -280,32 +286,70 @@ func (m *Machine) conclude(t *turn) error {
 	o.FailedReports = append(o.FailedReports, r.Ref.Version)
 	o.FailedOutputs = append(o.FailedOutputs, failed{Output: r.Output, Verdict: *r.Verdict})
 	if len(o.FailedReports) >= MaxFailedReports {
-		if err := m.move(t, TriggerFailedReports, t.ev.ID); err != nil {
+		if err := m.move(t, o, TriggerFailedReports, t.ev.ID); err != nil {
 			return err
 		}
-		m.dropNeeds()
+		m.dropNeeds(o)
 		m.notify(t, fmt.Sprintf("%d versions of the report were found wanting, so I have stopped. Please look at it.", MaxFailedReports), o.ID, "failed_reports", itoa(r.Ref.Version))
 		return nil
 	}
-	return m.needReplan(t, "review_unmet")
+	return m.needReplan(t, o, "review_unmet")
 }
 
 // complete ends the objective: every criterion is met on the newest report and
-// nothing of the owner waits unread (R52, I3).
-func (m *Machine) complete(t *turn) error {
-	o := m.st.Objective
+// nothing of the owner waits unread (R52, I3). The room's work is claimed once
+// no objective is open and the completed ones together meet every criterion.
+func (m *Machine) complete(t *turn, o *objective) error {
+	st := &m.st
 	r := o.Report
-	if m.st.ownerWaits() || m.st.interpretable(OriginInternal) {
+	if st.ownerWaits(o) || st.interpretable(OriginInternal, o) {
 		return nil
 	}
 	r.Applied = true
-	if err := m.move(t, TriggerAllMet, t.ev.ID); err != nil {
+	if err := m.move(t, o, TriggerAllMet, t.ev.ID); err != nil {
 		return err
 	}
-	m.dropNeeds()
+	if err := m.leave(t, o); err != nil {
+		return err
+	}
+	if st.Past != nil {
+		// Only the newest completed objective can be taken up again.
+		for _, w := range st.Past.Works {
+			if err := m.supersede(t, st.Past, w, "its objective is completed"); err != nil {
+				return err
+			}
+		}
+	}
+	st.Past = o
+	o.TaskIDs, o.FailedOutputs = nil, nil
+	st.Met = sorted(append(st.Met, o.Criteria...))
 	m.say(t, m.spec.Coordinator, engine.StatusDone, r.Text, o.ID, "completed", itoa(r.Ref.Version))
+	if len(st.Open) > 0 || st.ownerWaits(nil) {
+		return nil
+	}
+	if len(st.Met) < len(m.spec.Criteria) {
+		m.notify(t, "The objective is completed, and no objective is open for the remaining criteria. Please tell me how to go on.", o.ID, "remaining")
+		return nil
+	}
 	m.claim(t, m.spec.Coordinator, r.Text)
 	return nil
+}
+
+// leave takes a terminal objective out of the open ones.
+func (m *Machine) leave(t *turn, o *objective) error {
+	st := &m.st
+	m.dropNeeds(o)
+	st.Open = slices.DeleteFunc(st.Open, func(x *objective) bool { return x == o })
+	st.Closed = append(st.Closed, closed{ID: o.ID, Status: o.Status, Control: o.ControlRevision})
+	if n := len(st.Closed); n > maxClosed {
+		st.Closed = append([]closed(nil), st.Closed[n-maxClosed:]...)
+	}
+	for i := range st.Inbox {
+		if st.Inbox[i].Objective == o.ID {
+			st.Inbox[i].Objective = "" // what was said about it concerns the room now
+		}
+	}
+	return m.dropHeld(t, o, "the objective is "+string(o.Status))
 }
 
 func unjudged(r engine.ReviewReply) string {

@@ -42,7 +42,7 @@ func TestR50_AuthorsOfRetainedTasksCount(t *testing.T) {
 	d.finish("writer", engine.StatusBlocked, "no")
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
 	d.finish("writer", engine.StatusDone, "report")
-	if !d.m.st.Works[0].Step.Retained || d.call("second").Key.Kind != engine.OpReview {
+	if !d.tasks()[0].Step.Retained || d.call("second").Key.Kind != engine.OpReview {
 		t.Fatal(d.lines())
 	}
 }
@@ -112,7 +112,7 @@ func TestR51_InvalidReviews(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.reply("auditor", string(b))
-		if d.status() != StatusVerifying || len(d.m.st.Objective.FailedReports) != 0 || d.notes(NoteInvalid) != 1 || d.count(engine.OpReview) != 2 {
+		if d.status() != StatusVerifying || len(d.objective().FailedReports) != 0 || d.notes(NoteInvalid) != 1 || d.count(engine.OpReview) != 2 {
 			t.Errorf("%s: %v", name, d.lines())
 			continue
 		}
@@ -162,7 +162,7 @@ func TestR52_UnknownBeatsUnmetAndWaits(t *testing.T) {
 	t.Parallel()
 	d := reviewing(t, testSpec())
 	d.verdict("auditor", "unmet", "unknown")
-	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" || d.status() != StatusWaitingIntervention || len(d.m.st.Objective.FailedReports) != 0 {
+	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" || d.status() != StatusWaitingIntervention || len(d.objective().FailedReports) != 0 {
 		t.Fatal(diff, d.status())
 	}
 	// The owner's answer may lead to a new plan.
@@ -182,12 +182,12 @@ func TestR53_ACorrectivePlanNeedsANewReport(t *testing.T) {
 		t.Fatalf("%+v", req)
 	}
 	d.plan(revise(d.keep("report"), d.keep("fix"))) // only reordered
-	if d.count(engine.OpInterpret) != 2 || d.m.st.Objective.Plan.Version != 1 || d.status() != StatusVerifying {
+	if d.count(engine.OpInterpret) != 2 || d.objective().Plan.Version != 1 || d.status() != StatusVerifying {
 		t.Fatal(d.lines())
 	}
 	d.owner(engine.MsgReply, "please go on")
 	d.plan(revise(d.keep("fix"), with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), d.keep("report")))
-	if d.m.st.Objective.Plan.Version != 1 {
+	if d.objective().Plan.Version != 1 {
 		t.Fatal("the reviewed report was kept")
 	}
 }
@@ -199,7 +199,7 @@ func TestR53_TheSameOutputIsNeverReviewedTwice(t *testing.T) {
 	for v := 2; v <= 3; v++ {
 		d.plan(revise(d.keep("fix"), reportStep("fix")))
 		d.finish("writer", engine.StatusDone, "i-17 was fixed") // byte for byte
-		if d.count(engine.OpReview) != 1 || len(d.m.st.Objective.FailedReports) != v {
+		if d.count(engine.OpReview) != 1 || len(d.objective().FailedReports) != v {
 			t.Fatal(d.lines())
 		}
 	}
@@ -233,13 +233,13 @@ func TestR54_ThreeFailedReportsNeedAttention(t *testing.T) {
 		t.Fatal(diff, d.status(), d.count(engine.OpInterpret))
 	}
 	d.owner(engine.MsgCorrection, "write it to Ana")
-	if o := d.m.st.Objective; o.Status != StatusActive || len(o.FailedReports) != 0 {
+	if o := d.objective(); o.Status != StatusActive || len(o.FailedReports) != 0 {
 		t.Fatalf("%+v", o)
 	}
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
 	d.finish("writer", engine.StatusDone, "Dear Ana")
 	d.verdict("auditor", "met", "met")
-	if d.status() != StatusCompleted || d.m.st.Objective.Report.Ref.Version != 4 {
+	if d.status() != StatusCompleted || d.objective().Report.Ref.Version != 4 {
 		t.Fatal(d.lines())
 	}
 }
@@ -254,7 +254,7 @@ func TestR55_AVerdictDoesNotCompleteOverAnUnreadOwnerEvent(t *testing.T) {
 	}
 	// The proposal was shown the correction: it is the next plan.
 	d.plan(revise(d.keep("fix"), with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("fix", "more")))
-	if d.status() != StatusActive || d.m.st.Objective.Plan.Version != 2 {
+	if d.status() != StatusActive || d.objective().Plan.Version != 2 {
 		t.Fatal(d.lines())
 	}
 	// A message that is no correction holds completion until it is read, and
@@ -275,7 +275,7 @@ func TestR20_ACorrectionAfterCompletionOpensASuccessor(t *testing.T) {
 	t.Parallel()
 	d := reviewing(t, testSpec())
 	d.verdict("auditor", "met", "met")
-	first := d.m.st.Objective.ID
+	first := d.objective().ID
 	d.owner(engine.MsgCorrection, "i-18 is wrong too")
 	if d.lines()[0] != "withdraw coordinator" {
 		t.Fatal(d.lines())
@@ -285,7 +285,7 @@ func TestR20_ACorrectionAfterCompletionOpensASuccessor(t *testing.T) {
 		t.Fatalf("%+v", req)
 	}
 	d.plan(revise(d.keep("fix"), with(fixStep(), func(s *engine.PlanStep) { s.Key = "more" }), reportStep("fix", "more")))
-	o := d.m.st.Objective
+	o := d.objective()
 	if o.ID == first || o.Continues != first || o.Plan.Version != 2 || o.Plan.Predecessor != 1 || o.Status != StatusActive || !o.Plan.Steps[0].Retained {
 		t.Fatalf("%+v", o)
 	}
@@ -307,12 +307,12 @@ func TestR63_QuestionsWaitForTheOwner(t *testing.T) {
 	d := reviewing(t, testSpec())
 	d.verdict("auditor", "unmet", "met")
 	d.plan(engine.PlanEnvelope{Decision: engine.DecideAskUser, Text: "which amount?"})
-	if diff := cmp.Diff([]string{"note decision", "say coordinator question: which amount?", "note objective"}, d.lines()); diff != "" || d.status() != StatusWaitingUser {
+	if diff := cmp.Diff([]string{"note decision", "post coordinator", "say coordinator question: which amount?", "note objective"}, d.lines()); diff != "" || d.status() != StatusWaitingUser {
 		t.Fatal(diff, d.status())
 	}
 	d.owner(engine.MsgReply, "47")
 	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Instruction = "set 47" }), reportStep("fix")))
-	if d.status() != StatusActive || d.m.st.Objective.Plan.Version != 2 {
+	if d.status() != StatusActive || d.objective().Plan.Version != 2 {
 		t.Fatal(d.lines())
 	}
 }

@@ -18,6 +18,9 @@ type Spec struct {
 	// Reviewers is how many reviewers, no two of one agent identity, must find
 	// every criterion met. Default 1.
 	Reviewers int
+	// Objectives is how many objectives may be open at once (R7). Default
+	// DefaultObjectives.
+	Objectives int
 	// Identity chooses the form of task identities (R31). Default IdentityPlan.
 	Identity Identity
 	// AllowWrite names the tools beyond read and draft that plans may use. The
@@ -47,6 +50,7 @@ const (
 	OptionReviewers   = "reviewers"
 	OptionCoordinator = "coordinator"
 	OptionIdentity    = "task_identity"
+	OptionObjectives  = "objectives"
 )
 
 // WithOptions returns s with the options of its room spec applied. Errors name
@@ -66,6 +70,12 @@ func (s Spec) WithOptions() (Spec, error) {
 				return s, engine.Errorf(engine.CodeValidation, "option %s: %q is not a number from 1 to 8", k, v)
 			}
 			s.Reviewers = n
+		case OptionObjectives:
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 1 || n > 64 {
+				return s, engine.Errorf(engine.CodeValidation, "option %s: %q is not a number from 1 to 64", k, v)
+			}
+			s.Objectives = n
 		case OptionCoordinator:
 			if v == "" {
 				return s, engine.Errorf(engine.CodeValidation, "option %s is empty", k)
@@ -74,7 +84,7 @@ func (s Spec) WithOptions() (Spec, error) {
 		case OptionIdentity:
 			s.Identity = Identity(v)
 		default:
-			return s, engine.Errorf(engine.CodeValidation, "unknown option %q (known: %s, %s, %s)", k, OptionCoordinator, OptionIdentity, OptionReviewers)
+			return s, engine.Errorf(engine.CodeValidation, "unknown option %q (known: %s, %s, %s, %s)", k, OptionCoordinator, OptionObjectives, OptionReviewers, OptionIdentity)
 		}
 	}
 	return s, nil
@@ -86,6 +96,9 @@ func (s Spec) withDefaults() Spec {
 	}
 	if s.Reviewers == 0 {
 		s.Reviewers = 1
+	}
+	if s.Objectives == 0 {
+		s.Objectives = DefaultObjectives
 	}
 	if s.Identity == "" {
 		s.Identity = IdentityPlan
@@ -105,6 +118,9 @@ func (s Spec) validate() error {
 	}
 	if s.Reviewers < 1 {
 		return bad("reviewers must be at least 1, not %d", s.Reviewers)
+	}
+	if s.Objectives < 1 {
+		return bad("objectives must be at least 1, not %d", s.Objectives)
 	}
 	if len(s.Criteria) == 0 || len(s.Criteria) > 16 {
 		return bad("%d criteria; an objective has 1 to 16", len(s.Criteria))

@@ -14,60 +14,61 @@ import (
 // install makes plan the current version: retained tasks go over with their
 // results, everything else of the old version loses authority (R34, R67).
 func (m *Machine) install(t *turn, o *objective, plan *Plan) error {
-	st := &m.st
 	works := make([]*work, 0, len(plan.Steps))
 	var kept *report
 	for _, s := range plan.Steps {
-		old := st.work(s.TaskID)
+		old := o.work(s.TaskID)
 		if !s.Retained {
 			a := m.spec.agent(s.Participant)
-			works = append(works, &work{Step: s, Version: plan.Version, Agent: a.Agent})
+			works = append(works, &work{Step: s, Version: plan.Version, Agent: a.Agent, Objective: o.ID})
 			continue
 		}
 		if s.Report && o.Report != nil {
 			kept = o.Report
 			kept.rebind()
 		}
-		old.Step = s
+		old.Step, old.Objective = s, o.ID
 		works = append(works, old)
 	}
-	for _, w := range st.Works {
+	for _, w := range o.Works {
 		if !slices.Contains(works, w) {
-			if err := m.supersede(t, w); err != nil {
+			if err := m.supersede(t, o, w, "a newer plan replaced it"); err != nil {
 				return err
 			}
 		}
 	}
-	st.Works = works
-	o.Plan, o.Report = plan, kept
+	if err := m.dropHeld(t, o, "a newer plan replaced the work"); err != nil {
+		return err
+	}
+	o.Works, o.Plan, o.Report = works, plan, kept
 	return nil
 }
 
 // supersede takes a task's authority away. Its results stay as evidence; a
 // call still in flight is waited for and then only recorded.
-func (m *Machine) supersede(t *turn, w *work) error {
+func (m *Machine) supersede(t *turn, o *objective, w *work, why string) error {
 	st := &m.st
 	id := w.Step.TaskID
 	w.Status = st.taskStatus(id)
 	if m.spec.Identity == IdentityObjective {
-		m.rememberID(keptTask{ID: id, Digest: w.Step.Digest, Planned: w.Status == ""})
+		o.rememberID(keptTask{ID: id, Digest: w.Step.Digest, Planned: w.Status == ""})
 	}
 	if w.Status == "" {
 		return nil // never created
 	}
 	if !w.Status.Terminal() {
-		if err := st.Tasks.Cancel(id, "a newer plan replaced it"); err != nil {
+		if err := st.Tasks.Cancel(id, why); err != nil {
 			return err
 		}
 		w.Status = room.TaskCancelled
-		if err := t.note(NoteTask, map[string]any{"task": id, "status": w.Status, "why": "a newer plan replaced it"}); err != nil {
+		if err := t.note(NoteTask, map[string]any{"task": id, "status": w.Status, "why": why}); err != nil {
 			return err
 		}
 	}
 	if err := st.Tasks.Forget(id); err != nil {
 		return err
 	}
-	if w.Session != nil && !w.Session.Idle() {
+	if w.busy() {
 		st.Orphans = append(st.Orphans, w)
 		return nil
 	}
@@ -75,21 +76,22 @@ func (m *Machine) supersede(t *turn, w *work) error {
 	return nil
 }
 
-// rememberID keeps what an identity names for as long as the room lives (I5).
-func (m *Machine) rememberID(k keptTask) {
-	ids := m.st.TaskIDs
+// rememberID keeps what an identity names for as long as its objective is open
+// (I5).
+func (o *objective) rememberID(k keptTask) {
+	ids := o.TaskIDs
 	if i := slices.IndexFunc(ids, func(x keptTask) bool { return x.ID == k.ID }); i >= 0 {
 		ids[i] = k
 		return
 	}
-	m.st.TaskIDs = append(m.st.TaskIDs, k)
+	o.TaskIDs = append(o.TaskIDs, k)
 }
 
 // keepEvidence moves a superseded task to the history that reasoner and
 // reviewers see.
 func (m *Machine) keepEvidence(w *work) {
 	st := &m.st
-	w.Session = nil
+	w.Session, w.Held, w.Stalled, w.Unknown = nil, false, "", nil
 	if len(w.Calls) == 0 && w.Result == "" && w.Reason == "" {
 		return
 	}
@@ -100,65 +102,83 @@ func (m *Machine) keepEvidence(w *work) {
 }
 
 // keptTasks are the identities that rules of reuse know (R29): only completed
-// tasks of the current version can be kept.
-func (m *Machine) keptTasks() []keptTask {
+// tasks of the version that the plan follows can be kept.
+func (m *Machine) keptTasks(o, prev *objective) []keptTask {
 	st := &m.st
 	var out []keptTask
-	for _, w := range st.Works {
-		status := st.taskStatus(w.Step.TaskID)
-		out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest, Completed: status == room.TaskCompleted, Planned: status == ""})
+	if prev == nil {
+		prev = o
+	}
+	if prev != nil {
+		for _, w := range prev.Works {
+			status := st.taskStatus(w.Step.TaskID)
+			out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest, Completed: status == room.TaskCompleted, Planned: status == ""})
+		}
 	}
 	for _, list := range [][]*work{st.Orphans, st.History} {
 		for _, w := range list {
 			out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest})
 		}
 	}
-	return append(out, st.TaskIDs...)
+	if o != nil {
+		out = append(out, o.TaskIDs...)
+	}
+	// A task of another objective is nobody's to keep.
+	for _, other := range st.Open {
+		if other == o {
+			continue
+		}
+		for _, w := range other.Works {
+			out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest})
+		}
+	}
+	return out
 }
 
 // startTasks starts every ready task that the room's concurrency allows
-// (R33): all its dependencies are completed, the objective is active, and
+// (R33): all its dependencies are completed, its objective is active, and
 // neither the owner nor a replan is about to change the plan.
 func (m *Machine) startTasks(t *turn) error {
 	st := &m.st
-	o := st.open()
-	if o == nil || o.Status != StatusActive {
-		return nil
-	}
-	for _, w := range st.Works {
-		if st.interpretable(OriginInternal) || st.interpretable(OriginOwner) || st.atWork() >= m.spec.Parallel {
-			return nil
-		}
-		if st.taskStatus(w.Step.TaskID) != "" || !m.ready(w) {
-			continue
-		}
-		if err := m.startTask(t, w); err != nil {
-			return err
+	for _, o := range st.Open {
+		for _, w := range o.Works {
+			if o.Status != StatusActive || st.interpretable(OriginInternal, o) || st.interpretable(OriginOwner, o) || st.atWork() >= m.spec.Parallel {
+				break
+			}
+			if w.Stalled != "" {
+				m.goOn(t, o, w)
+				continue
+			}
+			if st.taskStatus(w.Step.TaskID) != "" || !m.ready(o, w) {
+				continue
+			}
+			if err := m.startTask(t, o, w); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (m *Machine) ready(w *work) bool {
+// goOn takes up a task whose call was refused, now that calls can be made
+// again (R64). The conversation is whole, so no work is repeated.
+func (m *Machine) goOn(t *turn, o *objective, w *work) {
+	w.Stalled = ""
+	w.Control = o.ControlRevision
+	w.Session.Say(m.spec.Coordinator, engine.Plain("Calls can be made again. Please go on with the task."))
+	t.add(w.Session.Step()...)
+}
+
+func (m *Machine) ready(o *objective, w *work) bool {
 	for _, d := range w.Step.Deps {
-		if dep := m.step(d); dep == nil || m.st.taskStatus(dep.Step.TaskID) != room.TaskCompleted {
+		if dep := o.step(d); dep == nil || m.st.taskStatus(dep.Step.TaskID) != room.TaskCompleted {
 			return false
 		}
 	}
 	return true
 }
 
-// step finds a current task by its step key.
-func (m *Machine) step(key string) *work {
-	for _, w := range m.st.Works {
-		if w.Step.Key == key {
-			return w
-		}
-	}
-	return nil
-}
-
-func (m *Machine) startTask(t *turn, w *work) error {
+func (m *Machine) startTask(t *turn, o *objective, w *work) error {
 	s := w.Step
 	tasks := &m.st.Tasks
 	if err := tasks.Create(s.TaskID, s.Digest, s.Participant); err != nil {
@@ -170,7 +190,7 @@ func (m *Machine) startTask(t *turn, w *work) error {
 	if !t.eligible(s.Participant) {
 		// Authority is read again at each use (R12); its loss is a reason to
 		// plan anew (R66).
-		return m.failTask(t, w, engine.CodeForbidden, s.Participant+" is not authorized now")
+		return m.failTask(t, o, w, engine.CodeForbidden, s.Participant+" is not authorized now")
 	}
 	agent := m.spec.agent(s.Participant)
 	tools := slices.DeleteFunc(slices.Clone(s.Tools), func(name string) bool { return !slices.Contains(agent.Tools, name) })
@@ -188,14 +208,15 @@ func (m *Machine) startTask(t *turn, w *work) error {
 		}),
 		Tools: tools,
 	})
-	w.Session.Say(m.spec.Coordinator, engine.Plain(m.instruction(w)))
+	w.Control = o.ControlRevision
+	w.Session.Say(m.spec.Coordinator, engine.Plain(instruction(o, w)))
 	t.add(w.Session.Step()...)
 	return nil
 }
 
 // instruction is the first message of a task: what to do, what to deliver, and
 // what the tasks it depends on have delivered.
-func (m *Machine) instruction(w *work) string {
+func instruction(o *objective, w *work) string {
 	var b strings.Builder
 	b.WriteString(w.Step.Instruction)
 	if w.Step.ExpectedOutput != "" {
@@ -210,7 +231,7 @@ func (m *Machine) instruction(w *work) string {
 	if len(w.Step.Deps) > 0 {
 		b.WriteString("\n\nResults of the work this builds on:")
 		for _, d := range w.Step.Deps {
-			dep := m.step(d)
+			dep := o.step(d)
 			fmt.Fprintf(&b, "\n\n%s (by %s):\n%s", d, dep.Step.Participant, dep.Result)
 		}
 	}
@@ -218,8 +239,28 @@ func (m *Machine) instruction(w *work) string {
 }
 
 // onTask folds an outcome of a current task's session.
-func (m *Machine) onTask(t *turn, w *work) error {
-	w.record(t.ev)
+func (m *Machine) onTask(t *turn, o *objective, w *work) error {
+	refusal, err := t.refusal()
+	if err != nil {
+		return err
+	}
+	w.record(t.ev) // evidence at once, whatever becomes of it (R34)
+	if w.Control != o.ControlRevision && refusal == nil {
+		w.Held = true
+		return m.hold(t, o, w.Step.TaskID, w.Control)
+	}
+	return m.foldTask(t, o, w)
+}
+
+// foldTask gives an outcome its effect on the task.
+func (m *Machine) foldTask(t *turn, o *objective, w *work) error {
+	refusal, err := t.refusal()
+	if err != nil {
+		return err
+	}
+	if t.ev.Kind == engine.EvModelUnknown {
+		w.Unknown = append(w.Unknown, t.ev.Op)
+	}
 	cmds, end, err := w.Session.Handle(t.ev)
 	if err != nil {
 		return err
@@ -228,18 +269,29 @@ func (m *Machine) onTask(t *turn, w *work) error {
 	if end == nil {
 		return nil
 	}
+	if refusal != nil && refusal.Code != engine.CodeForbidden {
+		return m.stall(t, o, w)
+	}
 	w.Session = nil
-	if refusal, err := t.refusal(); err != nil {
-		return err
-	} else if refusal != nil && refusal.Code != engine.CodeForbidden {
-		if err := m.block(t, "task "+w.Step.TaskID); err != nil {
-			return err
-		}
-	}
 	if end.Status == engine.StatusDone || end.Status == engine.StatusAnswer {
-		return m.completeTask(t, w, end)
+		return m.completeTask(t, o, w, end)
 	}
-	return m.failTask(t, w, end.Code, end.Text)
+	return m.failTask(t, o, w, end.Code, end.Text)
+}
+
+// stall keeps a task whose call was refused for a reason that is not the
+// task's: it goes on when calls can be made again, and a limit increase alone
+// is enough (R64). A call that a control change overtook before it was made
+// stalls nothing but its task.
+func (m *Machine) stall(t *turn, o *objective, w *work) error {
+	w.Stalled = t.ev.Refusal.Code
+	if err := t.note(NoteStalled, map[string]any{"task": w.Step.TaskID, "objective": o.ID, "code": w.Stalled}); err != nil {
+		return err
+	}
+	if w.Control != o.ControlRevision {
+		return nil
+	}
+	return m.block(t, "task "+w.Step.TaskID)
 }
 
 var toolOutcomes = map[engine.EventKind]string{
@@ -262,7 +314,7 @@ func (w *work) record(ev engine.Event) {
 	}
 }
 
-func (m *Machine) completeTask(t *turn, w *work, end *session.Turn) error {
+func (m *Machine) completeTask(t *turn, o *objective, w *work, end *session.Turn) error {
 	id := w.Step.TaskID
 	w.Result = end.Text
 	if w.Result == "" && end.Artifact != nil {
@@ -277,7 +329,8 @@ func (m *Machine) completeTask(t *turn, w *work, end *session.Turn) error {
 		return err
 	}
 	// A task id completes for the first time: the cycle is not barren (R35).
-	m.st.Objective.BarrenReplans = 0
+	o.BarrenReplans = 0
+	w.Unknown = nil
 	if err := t.note(NoteTask, map[string]any{"task": id, "status": room.TaskCompleted, "participant": w.Step.Participant}); err != nil {
 		return err
 	}
@@ -287,12 +340,12 @@ func (m *Machine) completeTask(t *turn, w *work, end *session.Turn) error {
 		}
 	}
 	if w.Step.Report {
-		return m.newReport(t, w, end)
+		return m.newReport(t, o, w, end)
 	}
 	return nil
 }
 
-func (m *Machine) failTask(t *turn, w *work, code, why string) error {
+func (m *Machine) failTask(t *turn, o *objective, w *work, code, why string) error {
 	id := w.Step.TaskID
 	w.Reason = cutBytes(why, maxShownResult)
 	if w.Reason == "" {
@@ -310,7 +363,7 @@ func (m *Machine) failTask(t *turn, w *work, code, why string) error {
 		m.notify(t, "Calls for the task "+w.Step.Key+" gave no answer and may still have been made, so I do not order the work again. Please tell me how to go on.", "uncertain", id)
 		return nil
 	}
-	return m.needReplan(t, "task_failed")
+	return m.needReplan(t, o, "task_failed")
 }
 
 // onOrphan records the last outcome of a task that a newer plan replaced: it
@@ -326,31 +379,59 @@ func (m *Machine) onOrphan(t *turn, i int) error {
 	return t.note(NoteLate, map[string]any{"task": w.Step.TaskID, "op": t.ev.Op})
 }
 
-// progress is the engine's own account of the current tasks and, with history,
-// of superseded ones and of conversations that called tools (R22).
-func (m *Machine) progress(history bool) ([]engine.TaskProgress, error) {
-	out := make([]engine.TaskProgress, 0, len(m.st.Works))
-	for _, w := range m.st.Works {
-		status := string(m.st.taskStatus(w.Step.TaskID))
-		if status == "" || status == string(room.TaskCreated) {
-			status = "waiting"
-		}
-		p, err := w.progress(status, true)
+// progress is the engine's own account of the current tasks of an objective
+// and, with history, of the other open objectives, of superseded tasks and of
+// conversations that called tools (R22).
+func (m *Machine) progress(o *objective, history bool) ([]engine.TaskProgress, error) {
+	out := []engine.TaskProgress{}
+	several := len(m.st.Open) > 1
+	add := func(w *work, status string, current bool) error {
+		p, err := w.progress(status, current)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if several {
+			p.Objective = w.Objective
 		}
 		out = append(out, p)
+		return nil
+	}
+	current := func(x *objective) error {
+		for _, w := range x.Works {
+			status := string(m.st.taskStatus(w.Step.TaskID))
+			if status == "" || status == string(room.TaskCreated) {
+				status = "waiting"
+			}
+			if w.Held {
+				status = string(AdmissionPending)
+			}
+			if err := add(w, status, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if o != nil {
+		if err := current(o); err != nil {
+			return nil, err
+		}
 	}
 	if !history {
 		return out, nil
 	}
+	for _, other := range m.st.Open {
+		if other == o {
+			continue
+		}
+		if err := current(other); err != nil {
+			return nil, err
+		}
+	}
 	for _, list := range [][]*work{m.st.History, m.st.Orphans} {
 		for _, w := range list {
-			p, err := w.progress(string(w.Status), false)
-			if err != nil {
+			if err := add(w, string(w.Status), false); err != nil {
 				return nil, err
 			}
-			out = append(out, p)
 		}
 	}
 	for _, k := range m.st.Talks {

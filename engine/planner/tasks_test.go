@@ -53,7 +53,7 @@ func TestR33_TasksStartWhenTheirDependenciesAreComplete(t *testing.T) {
 	if diff := cmp.Diff([]string{"note"}, call.Request.Tools); diff != "" {
 		t.Error(diff)
 	}
-	id := "objective:" + d.m.st.Objective.ID + ":1:report"
+	id := "objective:" + d.objective().ID + ":1:report"
 	if want := (engine.OpKey{Kind: engine.OpSpecialist, Cause: id}); call.Key != want || call.Task != id || call.Role != engine.RoleSpecialist {
 		t.Errorf("%+v", call)
 	}
@@ -84,7 +84,7 @@ func TestR29_OnlyUnchangedCompletedWorkIsKept(t *testing.T) {
 		t.Fatal("a failed task", got)
 	}
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
-	o := d.m.st.Objective
+	o := d.objective()
 	if o.Plan.Version != 2 || o.Plan.Predecessor != 1 || !o.Plan.Steps[0].Retained {
 		t.Fatalf("%+v", o.Plan)
 	}
@@ -112,7 +112,7 @@ func TestR29_RunningUncertainOrLostWorkIsNotKept(t *testing.T) {
 		t.Fatal("running", got)
 	}
 	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Key = "again" }), reportStep("again")))
-	if d.m.st.Objective.Plan.Version != 2 {
+	if d.objective().Plan.Version != 2 {
 		t.Fatal(d.lines())
 	}
 	// The first session, cut off, ends well: its task is lost all the same.
@@ -146,7 +146,7 @@ func TestR29_AnUpstreamChangeNeedsFreshWorkDownstream(t *testing.T) {
 		t.Fatal(got)
 	}
 	d.plan(revise(d.keep("a"), d.keep("b"), reportStep("b")))
-	if d.m.st.Objective.Plan.Version != 2 {
+	if d.objective().Plan.Version != 2 {
 		t.Fatal(d.lines())
 	}
 }
@@ -156,7 +156,7 @@ func TestR31_ObjectiveScopedIdentities(t *testing.T) {
 	spec := testSpec()
 	spec.Identity = IdentityObjective
 	d := planned(t, spec, fixStep(), reportStep("fix"))
-	id := "objective:" + d.m.st.Objective.ID + ":fix"
+	id := "objective:" + d.objective().ID + ":fix"
 	if d.call("keeper").Task != id {
 		t.Fatal(d.call("keeper").Task)
 	}
@@ -167,7 +167,7 @@ func TestR31_ObjectiveScopedIdentities(t *testing.T) {
 		t.Fatal(got)
 	}
 	d.plan(revise(fixStep(), with(reportStep("fix"), func(s *engine.PlanStep) { s.Key = "report2" })))
-	if steps := d.m.st.Objective.Plan.Steps; !steps[0].Retained || steps[0].TaskID != id || steps[1].Retained {
+	if steps := d.objective().Plan.Steps; !steps[0].Retained || steps[0].TaskID != id || steps[1].Retained {
 		t.Fatalf("%+v", steps)
 	}
 	// The identity of the failed task stays taken, whatever else happens.
@@ -202,7 +202,7 @@ func TestR34_SupersededWorkIsEvidenceOnly(t *testing.T) {
 	old := d.call("keeper")
 	d.owner(engine.MsgCorrection, "only i-18")
 	d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Instruction = "fix i-18" }), reportStep("fix")))
-	if d.m.st.Objective.Plan.Version != 2 || len(d.m.st.Orphans) != 1 {
+	if d.objective().Plan.Version != 2 || len(d.m.st.Orphans) != 1 {
 		t.Fatal(d.lines())
 	}
 	// The old session's last reply comes: recorded, and nothing else.
@@ -210,7 +210,7 @@ func TestR34_SupersededWorkIsEvidenceOnly(t *testing.T) {
 	if diff := cmp.Diff([]string{"note evidence_only"}, d.lines()); diff != "" {
 		t.Fatal(diff)
 	}
-	if d.m.st.taskStatus(d.m.st.Works[0].Step.TaskID) != room.TaskRunning {
+	if d.m.st.taskStatus(d.tasks()[0].Step.TaskID) != room.TaskRunning {
 		t.Fatal("a late result completed the new task")
 	}
 	d.finish("keeper", engine.StatusBlocked, "no")
@@ -228,7 +228,7 @@ func TestR35_ThreeBarrenReplansThenAttention(t *testing.T) {
 	for v := 2; v <= 4; v++ {
 		d.finish("writer", engine.StatusBlocked, "no")
 		d.plan(revise(d.keep("fix"), reportStep("fix"))) // the retained task does not reset the counter
-		if o := d.m.st.Objective; o.Plan.Version != v || o.BarrenReplans != v-1 {
+		if o := d.objective(); o.Plan.Version != v || o.BarrenReplans != v-1 {
 			t.Fatalf("v%d: %+v", v, o)
 		}
 	}
@@ -240,16 +240,16 @@ func TestR35_ThreeBarrenReplansThenAttention(t *testing.T) {
 	// Not even on the owner's request; a correction starts the count again.
 	d.owner(engine.MsgRequest, "try again")
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
-	if d.m.st.Objective.Plan.Version != 4 || d.status() != StatusNeedsAttention {
+	if d.objective().Plan.Version != 4 || d.status() != StatusNeedsAttention {
 		t.Fatal(d.lines())
 	}
 	d.owner(engine.MsgCorrection, "shorter")
-	if o := d.m.st.Objective; o.BarrenReplans != 0 || o.Status != StatusActive {
+	if o := d.objective(); o.BarrenReplans != 0 || o.Status != StatusActive {
 		t.Fatalf("%+v", o)
 	}
 	d.plan(revise(d.keep("fix"), reportStep("fix")))
 	d.finish("writer", engine.StatusDone, "short")
-	if o := d.m.st.Objective; o.BarrenReplans != 0 || o.Plan.Version != 5 {
+	if o := d.objective(); o.BarrenReplans != 0 || o.Plan.Version != 5 {
 		t.Fatalf("a completed new task resets the counter: %+v", o)
 	}
 }
@@ -319,8 +319,8 @@ func TestStateDoesNotGrowWithClosedTasks(t *testing.T) {
 		d.work("keeper", "list", "{}", "something") // evidence, which is kept when the next plan replaces the task
 	}
 	st := &d.m.st
-	if len(st.Tasks) != 1 || len(st.Works) != 2 || len(st.Orphans) != 0 || len(st.History) != maxHistory || len(st.Messages) != maxShownMessages || len(st.Inbox) != 0 {
-		t.Fatalf("tasks %d works %d orphans %d history %d messages %d inbox %d", len(st.Tasks), len(st.Works), len(st.Orphans), len(st.History), len(st.Messages), len(st.Inbox))
+	if len(st.Tasks) != 1 || len(d.tasks()) != 2 || len(st.Orphans) != 0 || len(st.History) != maxHistory || len(st.Messages) != maxShownMessages || len(st.Inbox) != 0 {
+		t.Fatalf("tasks %d works %d orphans %d history %d messages %d inbox %d", len(st.Tasks), len(d.tasks()), len(st.Orphans), len(st.History), len(st.Messages), len(st.Inbox))
 	}
 }
 

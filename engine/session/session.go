@@ -154,3 +154,7 @@ func (s *Session) Step() []engine.Command {
 	}
 	return s.call()
 }
+
+// Len is the number of messages of the conversation, which every model call
+// sends whole.
+func (s *Session) Len() int { return len(s.s.Messages) }

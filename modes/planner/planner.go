@@ -4,7 +4,8 @@
 // stays the default of the embedded engine.
 //
 // Options: reviewers (how many must agree, default 1), coordinator (its
-// participant id, default "coordinator"), task_identity (plan or objective).
+// participant id, default "coordinator"), task_identity (plan or objective),
+// objectives (how many may be open at once, default 8).
 //
 // Stability: internal to the harness; may change.
 package planner
@@ -49,7 +50,7 @@ func (Mode) Prompts() map[string]string {
 // New implements modes.Mode. Errors are of code VALIDATION_ERROR, or CONFLICT
 // for a shared alias.
 func (Mode) New(spec engine.RoomSpec) (engine.Machine, error) {
-	if err := modes.Check(spec, planner.OptionReviewers, planner.OptionCoordinator, planner.OptionIdentity); err != nil {
+	if err := modes.Check(spec, planner.OptionReviewers, planner.OptionCoordinator, planner.OptionIdentity, planner.OptionObjectives); err != nil {
 		return nil, err
 	}
 	s, err := planner.Spec{
