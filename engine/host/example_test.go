@@ -46,16 +46,18 @@ func (d desk) Contribution(ctx context.Context, r host.Ref, id string) (host.Per
 	return d.Event(ctx, r, id)
 }
 
-func (desk) Eligible(context.Context, host.Ref) ([]string, error) { return []string{"auditor", "clerk"}, nil }
+func (desk) Eligible(context.Context, host.Ref) ([]string, error) {
+	return []string{"auditor", "clerk"}, nil
+}
 
-func (desk) IsOwner(_ context.Context, _ host.Ref, who string) (bool, error) { return who == "ana", nil }
+func (desk) IsOwner(_ context.Context, _ host.Ref, w string) (bool, error) { return w == "ana", nil }
 
 func (desk) Notify(_ context.Context, n host.Notification) error {
 	fmt.Printf("%s, %s: %s\n", n.From, n.Status, n.Text)
 	return nil
 }
 
-// A room from the owner's message to the verdict.
+// A room from message to verdict.
 func Example() {
 	ctx := context.Background()
 	d := desk{mail: map[string]host.Persisted{"m1": {ID: "m1", Room: host.Ref{Tenant: "acme", Room: "post"}, Author: "ana", Text: "Thank them."}}}
@@ -70,9 +72,8 @@ func Example() {
 	done, err := s.Tick(ctx, "acme", "post")
 	check(err)
 	now, err := s.Snapshot(ctx, "acme", "post")
-	check(err)
-	fmt.Printf("%d calls, %d of %d micros\n", done.Calls, now.Money.Charged, now.Money.Limit)
+	fmt.Printf("%d calls, %d of %d micros, error %v\n", done.Calls, now.Money.Charged, now.Money.Limit, err)
 	// Output:
 	// coordinator, done: Dear Sir, thank you.
-	// 3 calls, 2800 of 50000 micros
+	// 3 calls, 2800 of 50000 micros, error <nil>
 }

@@ -88,8 +88,10 @@ func (m *Model) ask(ctx context.Context, c Call) (Result, error) {
 		if res.Failed = reply.Error; res.Failed == "" {
 			res.Failed = "the model failed"
 		}
+	case model.Unknown:
+		return Result{}, fmt.Errorf("model %s: the reply to operation %s was lost", m.cfg.Model, c.Op)
 	default:
-		return Result{}, fmt.Errorf("model %s: no reply to operation %s", m.cfg.Model, c.Op)
+		return Result{}, fmt.Errorf("model %s: outcome %q of operation %s", m.cfg.Model, reply.Outcome, c.Op)
 	}
 	return res, nil
 }

@@ -28,25 +28,13 @@ type migration struct {
 func (m migration) digest() string { return engine.Digest([]byte(m.text)) }
 
 func builtinMigrations() ([]migration, error) {
-	entries, err := fs.ReadDir(migrationFiles, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
-	}
-	var out []migration
-	for _, e := range entries {
-		b, err := fs.ReadFile(migrationFiles, "migrations/"+e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("read migration: %w", err)
-		}
-		out = append(out, migration{name: e.Name(), text: string(b)})
-	}
-	return out, nil
+	return readSteps(migrationFiles, "migrations")
 }
 
 const (
 	sqlUserVersion   = `PRAGMA user_version`
 	sqlApplicationID = `PRAGMA application_id`
-	sqlObjects       = `SELECT count(*) FROM sqlite_schema`
+	sqlObjects       = `SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`
 	sqlApplied       = `SELECT name, sha256 FROM schema_step ORDER BY version`
 	sqlMakeSteps     = `CREATE TABLE schema_step (version INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL) STRICT`
 	sqlInsertStep    = `INSERT INTO schema_step (version, name, sha256) VALUES (?, ?, ?)`

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,10 @@ type Options struct {
 	Migrate  bool // bring an older file to the newest schema, after a copy beside it
 	ReadOnly bool // refuse every write with store.ErrReadOnly
 	Durable  bool // flush every commit to the disk, not only those of real funds
+	// Ledgers that the opener needs beside Rooms. One that the file lacks, or
+	// has in an older version, is ErrSchemaOlder; Create and Migrate see to
+	// Rooms alone.
+	Ledgers []Ledger
 	// BusyTimeout is how long a statement waits for another process; zero
 	// means 60 seconds.
 	BusyTimeout time.Duration
@@ -236,13 +241,13 @@ func (s *Store) prepareSchema(ctx context.Context, conn *sql.Conn, fresh bool, s
 		return err
 	}
 	if s.opts.ReadOnly && v < len(steps) {
-		return fmt.Errorf("schema %d, this program needs %d: %w", v, len(steps), store.ErrSchemaOlder)
+		return fmt.Errorf("schema %d, this program needs %d (sqlite.Migrate applies it): %w", v, len(steps), store.ErrSchemaOlder)
 	}
 	if v < len(steps) && !s.opts.Migrate && (!fresh && v > 0 || !s.opts.Create) {
-		return fmt.Errorf("schema %d, this program needs %d: %w", v, len(steps), store.ErrSchemaOlder)
+		return fmt.Errorf("schema %d, this program needs %d (sqlite.Migrate applies it): %w", v, len(steps), store.ErrSchemaOlder)
 	}
 	if s.opts.ReadOnly {
-		return nil
+		return checkLedgers(ctx, conn, s.opts.Ledgers)
 	}
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
@@ -251,9 +256,14 @@ func (s *Store) prepareSchema(ctx context.Context, conn *sql.Conn, fresh bool, s
 	if mode != "wal" {
 		return fmt.Errorf("the file system allows no write-ahead log (journal mode %s): %w", mode, store.ErrInvalid)
 	}
-	s.backup, err = migrate(ctx, conn, s.path, steps)
-	return err
+	if s.backup, err = migrate(ctx, conn, s.path, steps); err != nil {
+		return err
+	}
+	return checkLedgers(ctx, conn, s.opts.Ledgers)
 }
+
+// has reports that the store was opened with a ledger, which it then has.
+func (s *Store) has(l Ledger) bool { return l == Rooms || slices.Contains(s.opts.Ledgers, l) }
 
 func (s *Store) disconnect() error {
 	var errs []error
