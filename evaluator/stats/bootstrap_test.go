@@ -230,8 +230,18 @@ func TestS7_DegenerateBootstrapsFallBackOrRefuse(t *testing.T) {
 	_, aFlat := ClusterABC(flat, .95)
 	_, aZero := ClusterABC([]FamilySum{{"a", 1, 0}}, .95)
 	for i, c := range []struct{ got, want error }{
-		{eFew, ErrTooFewFamilies}, {eNone, ErrNoData}, {eLevel, ErrRange}, {eDraws, ErrRange}, {eNaN, ErrNotFinite}, {eZero, ErrRange},
-		{eBig, ErrNotFinite}, {aFew, ErrTooFewFamilies}, {aNone, ErrNoData}, {aLevel, ErrRange}, {aFlat, ErrNoVariation}, {aZero, ErrRange},
+		{eFew, ErrTooFewFamilies},
+		{eNone, ErrNoData},
+		{eLevel, ErrRange},
+		{eDraws, ErrRange},
+		{eNaN, ErrNotFinite},
+		{eZero, ErrRange},
+		{eBig, ErrNotFinite},
+		{aFew, ErrTooFewFamilies},
+		{aNone, ErrNoData},
+		{aLevel, ErrRange},
+		{aFlat, ErrNoVariation},
+		{aZero, ErrRange},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Clustered is a mean with its standard errors. CR0 is Miller's clustered
@@ -110,10 +109,9 @@ func (c Clustered) TTest(level float64) (TTest, error) {
 	if c.CR1 == 0 {
 		return TTest{}, ErrNoVariation
 	}
-	d := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(c.Clusters - 1)}
-	t := c.Mean / c.CR1
-	half := d.Quantile(1-(1-level)/2) * c.CR1
-	return TTest{T: t, P: 2 * d.Survival(math.Abs(t)), Lo: c.Mean - half, Hi: c.Mean + half, DF: c.Clusters - 1}, nil
+	df := float64(c.Clusters - 1)
+	t, half := c.Mean/c.CR1, tTwoSided(level, df)*c.CR1
+	return TTest{T: t, P: 2 * student(df).Survival(math.Abs(t)), Lo: c.Mean - half, Hi: c.Mean + half, DF: c.Clusters - 1}, nil
 }
 
 // SEIID is the standard error of a mean of independent values. ErrNoData,

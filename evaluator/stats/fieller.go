@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // FamilyTotals holds the totals of a family of which a ratio ΣA/ΣB is made:
@@ -102,7 +101,7 @@ func FamilyRatio(families []FamilyTotals, level float64) (Ratio, error) {
 		A: stat.Mean(a, nil), B: stat.Mean(b, nil), VarA: stat.Variance(a, nil) / c, VarB: stat.Variance(b, nil) / c,
 		Cov: stat.Covariance(a, b, nil) / c,
 	}
-	got, err := Fieller(m, tQuantile(level, c-1))
+	got, err := Fieller(m, tTwoSided(level, c-1))
 	got.Families, got.Level = r.Families, level
 	return got, err
 }
@@ -191,7 +190,7 @@ func CostPerSuccessRatio(families []ArmTotals, level float64) (Ratio, error) {
 	if se == 0 {
 		return r, refuse(method, ErrNoVariation, "%d families", r.Families)
 	}
-	w := tQuantile(level, c-1) * se
+	w := tTwoSided(level, c-1) * se
 	r.Interval = Interval{r.Ratio * math.Exp(-w), r.Ratio * math.Exp(w)}
 	r.LogDelta = &r.Interval
 	return r, nil
@@ -243,7 +242,7 @@ func FamilyLogRatio(families []FamilyTotals, level float64) (LogRatio, error) {
 		return r, refuse(method, ErrNoVariation, "every family has the ratio %v", r.Ratio)
 	}
 	r.CV = math.Sqrt(math.Expm1(sd * sd))
-	w := tQuantile(level, float64(r.DF)) * r.SE
+	w := tTwoSided(level, float64(r.DF)) * r.SE
 	r.Interval = Interval{math.Exp(m - w), math.Exp(m + w)}
 	return r, nil
 }
@@ -264,15 +263,11 @@ func (r LogRatio) Within(lower, upper float64) (RatioTest, error) {
 	if !(r.SE > 0) {
 		return RatioTest{}, refuse("log ratio", ErrNoVariation, "%d families", r.Families)
 	}
-	d := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(r.DF)}
+	d := student(float64(r.DF))
 	t := RatioTest{TLower: (r.Mean - math.Log(lower)) / r.SE, TUpper: (r.Mean - math.Log(upper)) / r.SE}
 	t.PLower, t.PUpper = d.Survival(t.TLower), d.CDF(t.TUpper)
 	t.P = max(t.PLower, t.PUpper)
 	return t, nil
-}
-
-func tQuantile(level, df float64) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(1 - (1-level)/2)
 }
 
 func mergeTotals(families []FamilyTotals) ([]FamilyTotals, error) {

@@ -166,11 +166,32 @@ func TestS11_RatioRefusals(t *testing.T) {
 	_, qNeg := CostPerSuccessRatio(arms(1, -1, 1, 1, 7), .95)
 	_, qFew := CostPerSuccessRatio(arms(1, 1, 1, 1, 5), .95)
 	for i, c := range []struct{ got, want error }{
-		{eG, ErrUnbounded}, {eB, ErrUnbounded}, {eNaN, ErrNotFinite}, {eVar, ErrRange}, {eCov, ErrRange}, {eCrit, ErrRange}, {eExact, ErrNoVariation},
-		{eFew, ErrTooFewFamilies}, {eNone, ErrNoData}, {eLevel, ErrRange}, {eSame, ErrNoVariation}, {eSuccess, ErrNoSuccess}, {eCost, ErrRange},
-		{lNone, ErrNoData}, {lFew, ErrTooFewFamilies}, {lPos, ErrNotPositive}, {lSame, ErrNoVariation}, {lLevel, ErrRange},
-		{wLimits, ErrRange}, {wSE, ErrNoVariation},
-		{qNone, ErrNoData}, {qLevel, ErrRange}, {qMet, ErrNoSuccess}, {qCost, ErrNotPositive}, {qNeg, ErrRange}, {qFew, ErrTooFewFamilies},
+		{eG, ErrUnbounded},
+		{eB, ErrUnbounded},
+		{eNaN, ErrNotFinite},
+		{eVar, ErrRange},
+		{eCov, ErrRange},
+		{eCrit, ErrRange},
+		{eExact, ErrNoVariation},
+		{eFew, ErrTooFewFamilies},
+		{eNone, ErrNoData},
+		{eLevel, ErrRange},
+		{eSame, ErrNoVariation},
+		{eSuccess, ErrNoSuccess},
+		{eCost, ErrRange},
+		{lNone, ErrNoData},
+		{lFew, ErrTooFewFamilies},
+		{lPos, ErrNotPositive},
+		{lSame, ErrNoVariation},
+		{lLevel, ErrRange},
+		{wLimits, ErrRange},
+		{wSE, ErrNoVariation},
+		{qNone, ErrNoData},
+		{qLevel, ErrRange},
+		{qMet, ErrNoSuccess},
+		{qCost, ErrNotPositive},
+		{qNeg, ErrRange},
+		{qFew, ErrTooFewFamilies},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)
@@ -217,7 +238,7 @@ func TestS11_RatioProperties(t *testing.T) {
 				t.Fatalf("not inverse: %+v %+v", r, inv)
 			}
 		}
-		crit := tQuantile(.95, float64(len(fams)-1))
+		crit := tTwoSided(.95, float64(len(fams)-1))
 		for _, theta := range []float64{r.Lo, r.Hi} {
 			var d []float64
 			for _, f := range fams {

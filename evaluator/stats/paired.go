@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Pair is one case in two arms: A and B are its means over the same trials.
@@ -133,11 +132,9 @@ func (d Difference) Test(m SEMethod) (Inference, error) {
 	if !(d.Level > 0 && d.Level < 1) {
 		return Inference{}, fmt.Errorf("paired difference: %w: level %v", ErrRange, d.Level)
 	}
-	dist := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
-	t := d.Mean / se
-	half := dist.Quantile(1-(1-d.Level)/2) * se
+	t, half := d.Mean/se, tTwoSided(d.Level, df)*se
 	return Inference{
-		Method: m, SE: se, DF: df, T: t, P: min(1, 2*dist.Survival(math.Abs(t))), Lo: d.Mean - half, Hi: d.Mean + half,
+		Method: m, SE: se, DF: df, T: t, P: min(1, 2*student(df).Survival(math.Abs(t))), Lo: d.Mean - half, Hi: d.Mean + half,
 	}, nil
 }
 
@@ -167,12 +164,11 @@ func (d Difference) NonInferior(margin, alpha float64, m SEMethod) (OneSided, er
 	if err != nil {
 		return OneSided{}, err
 	}
-	dist := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
 	t := (d.Mean + margin) / se
-	p := dist.Survival(t)
+	p := student(df).Survival(t)
 	return OneSided{
 		Method: m, Margin: margin, SE: se, DF: df, T: t, P: p,
-		Lower: d.Mean - dist.Quantile(1-alpha)*se, Reject: p < alpha,
+		Lower: d.Mean - tUpper(alpha, df)*se, Reject: p < alpha,
 	}, nil
 }
 

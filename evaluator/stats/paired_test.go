@@ -148,8 +148,14 @@ func TestS17_RefusesWhatItCannotTest(t *testing.T) {
 	_, eMethod := ok.NonInferior(.1, .05, "CR9")
 	_, eTOST := ok.Equivalent(0, .05, CR1)
 	for i, c := range []struct{ got, want error }{
-		{eLevel, ErrRange}, {eNone, ErrNoData}, {eNaN, ErrNotFinite}, {eInf, ErrNotFinite},
-		{eMargin, ErrRange}, {eAlpha, ErrRange}, {eMethod, ErrRange}, {eTOST, ErrRange},
+		{eLevel, ErrRange},
+		{eNone, ErrNoData},
+		{eNaN, ErrNotFinite},
+		{eInf, ErrNotFinite},
+		{eMargin, ErrRange},
+		{eAlpha, ErrRange},
+		{eMethod, ErrRange},
+		{eTOST, ErrRange},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)

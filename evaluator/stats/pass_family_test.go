@@ -113,8 +113,15 @@ func TestS2_PassRefusals(t *testing.T) {
 	_, tLevel := PassTable(one, 0)
 	_, tBad := PassTable(bad, .95)
 	for i, c := range []struct{ got, want error }{
-		{eNone, ErrNoData}, {eLevel, ErrRange}, {eConv, ErrRange}, {eK, ErrKBeyondN}, {eK0, ErrRange}, {eBad, ErrRange},
-		{tNone, ErrNoData}, {tLevel, ErrRange}, {tBad, ErrRange},
+		{eNone, ErrNoData},
+		{eLevel, ErrRange},
+		{eConv, ErrRange},
+		{eK, ErrKBeyondN},
+		{eK0, ErrRange},
+		{eBad, ErrRange},
+		{tNone, ErrNoData},
+		{tLevel, ErrRange},
+		{tBad, ErrRange},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)

@@ -126,8 +126,8 @@ func (d FamilyDesign) MDE(families int) (float64, error) {
 	if err := checkFamilies(method, families); err != nil {
 		return 0, err
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(families - 1)}
-	return (t.Quantile(1-d.Alpha/float64(d.Sides)) + t.Quantile(d.Power)) * d.SD / math.Sqrt(float64(families)), nil
+	df := float64(families - 1)
+	return (tUpper(d.Alpha/float64(d.Sides), df) + tUpper(1-d.Power, df)) * d.SD / math.Sqrt(float64(families)), nil
 }
 
 // maxPlanned is the greatest number of families that Families answers with.
@@ -143,14 +143,17 @@ func (d FamilyDesign) Families(delta float64) (int, error) {
 	if _, err := d.MDE(MinFamilies); err != nil {
 		return 0, err
 	}
-	extra := sort.Search(maxPlanned, func(i int) bool {
+	enough := func(i int) bool {
 		mde, err := d.MDE(MinFamilies + i)
 		return err == nil && mde <= delta
-	})
-	if extra == maxPlanned {
-		return 0, refuse(method, ErrRange, "delta %v with SD %v needs more than %d families", delta, d.SD, maxPlanned)
 	}
-	return MinFamilies + extra, nil
+	most := 1
+	for !enough(most - 1) {
+		if most *= 2; most > maxPlanned {
+			return 0, refuse(method, ErrRange, "delta %v with SD %v needs more than %d families", delta, d.SD, maxPlanned)
+		}
+	}
+	return MinFamilies + sort.Search(most-1, enough), nil
 }
 
 // MDE is the smallest true difference that the comparison at hand could have

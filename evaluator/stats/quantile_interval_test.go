@@ -177,10 +177,28 @@ func TestS11_QuantileRefusals(t *testing.T) {
 	_, cLevel := ClusterQuantile(nil, .5, 0, Resampling{})
 	_, cDraws := ClusterQuantile(nil, .5, .95, Resampling{Draws: -1})
 	for i, c := range []struct{ got, want error }{
-		{eN, ErrNoData}, {eQ, ErrRange}, {eLevel, ErrRange}, {oNone, ErrNoData}, {oNaN, ErrNotFinite}, {oQ, ErrRange},
-		{mQ, ErrRange}, {mLevel, ErrRange}, {mSides, ErrRange}, {mMany, ErrRange}, {hNone, ErrNoData}, {hQ, ErrRange},
-		{bNone, ErrNoData}, {bQ, ErrRange}, {kNone, ErrNoData}, {kQ, ErrRange}, {dNone, ErrNoData},
-		{cNone, ErrNoData}, {cFew, ErrTooFewFamilies}, {cQ, ErrRange}, {cLevel, ErrRange}, {cDraws, ErrRange},
+		{eN, ErrNoData},
+		{eQ, ErrRange},
+		{eLevel, ErrRange},
+		{oNone, ErrNoData},
+		{oNaN, ErrNotFinite},
+		{oQ, ErrRange},
+		{mQ, ErrRange},
+		{mLevel, ErrRange},
+		{mSides, ErrRange},
+		{mMany, ErrRange},
+		{hNone, ErrNoData},
+		{hQ, ErrRange},
+		{bNone, ErrNoData},
+		{bQ, ErrRange},
+		{kNone, ErrNoData},
+		{kQ, ErrRange},
+		{dNone, ErrNoData},
+		{cNone, ErrNoData},
+		{cFew, ErrTooFewFamilies},
+		{cQ, ErrRange},
+		{cLevel, ErrRange},
+		{cDraws, ErrRange},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)
