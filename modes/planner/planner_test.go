@@ -135,7 +135,7 @@ func TestNewRefusesBadRooms(t *testing.T) {
 		}
 	}
 	m, err := planner.Mode{}.New(spec())
-	if err != nil || m.Version() != "planner@1" || (planner.Mode{}).Name() != "planner" {
+	if err != nil || m.Version() != "planner@2" || (planner.Mode{}).Name() != "planner" {
 		t.Fatal(m, err)
 	}
 }
