@@ -17,16 +17,24 @@ import (
 // (DESIGN §6). Equal rows give equal bytes. faults names the kinds of the case's
 // faults by id.
 func Export(h trace.Header, log *runtime.History, faults map[string]string) ([]byte, error) {
+	b, _, err := export(h, log, faults)
+	return b, err
+}
+
+// export is Export that also returns the trace as trace.Read would from these
+// bytes.
+func export(h trace.Header, log *runtime.History, faults map[string]string) ([]byte, *trace.Trace, error) {
 	var buf bytes.Buffer
 	w := trace.NewWriter(&buf)
+	w.Keep()
 	if err := w.Header(h); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, nil, fmt.Errorf("export: %w", err)
 	}
 	x := exporter{w: w, log: log, faults: faults, ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
 	if err := x.run(); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, nil, fmt.Errorf("export: %w", err)
 	}
-	return buf.Bytes(), nil
+	return buf.Bytes(), w.Trace(), nil
 }
 
 type exporter struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/trace"
 )
 
 // Retrace rebuilds every revision of a seat's room from the store's rows and
@@ -17,14 +18,15 @@ func (p *Plan) Retrace(ctx context.Context, rooms store.Rooms, s Seat) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	return p.export(s, log)
+	b, _, err := p.export(s, log)
+	return b, err
 }
 
-// export is the trace of a seat's history.
-func (p *Plan) export(s Seat, log *runtime.History) ([]byte, error) {
-	b, err := Export(p.Header(s, log.Head.Machine), log, s.Case.FaultKindsByID())
+// export is the trace of a seat's history, written and as read back.
+func (p *Plan) export(s Seat, log *runtime.History) ([]byte, *trace.Trace, error) {
+	b, t, err := export(p.Header(s, log.Head.Machine), log, s.Case.FaultKindsByID())
 	if err != nil {
-		return nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+		return nil, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	return b, nil
+	return b, t, nil
 }

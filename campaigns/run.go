@@ -1,7 +1,6 @@
 package campaigns
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ type Done struct {
 	Seat   Seat
 	Record store.Trial
 	Trace  []byte
-	// Read is the same trace, verified and read; nil for trials that were closed
+	// Read is the same trace, read; nil for trials that were closed
 	// before this run.
 	Read *trace.Trace
 }
@@ -360,20 +359,16 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 		r.keep(s)
 		return nil
 	}
-	res, content, err := r.runTrial(ctx, s, allotment)
+	res, of, err := r.runTrial(ctx, s, allotment)
 	if err != nil {
 		return err
 	}
-	read, err := trace.Read(bytes.NewReader(content))
-	if err != nil {
-		return fmt.Errorf("trial %s: exported trace: %w", s.Key(), err)
-	}
 	// The trace is stored before the record that says the trial is closed, so
 	// that a crash in between exports again, to equal bytes.
-	if err := r.Store.PutTrace(ctx, r.Plan.ID, s.Key(), read.Digest(), content); err != nil {
+	if err := r.Store.PutTrace(ctx, r.Plan.ID, s.Key(), of.read.Digest(), of.content); err != nil {
 		return fmt.Errorf("trace of %s: %w", s.Key(), err)
 	}
-	rec := r.Plan.closed(s, allotment, res, read.Digest())
+	rec := r.Plan.closed(s, allotment, res, of.read.Digest())
 	if err := r.Store.PutTrial(ctx, rec); err != nil {
 		return fmt.Errorf("record of %s: %w", s.Key(), err)
 	}
@@ -382,7 +377,7 @@ func (r *running) seat(ctx context.Context, s Seat, allotment string) error {
 		r.ran++
 		r.mu.Unlock()
 	}
-	return r.report(ctx, Done{Seat: s, Record: rec, Trace: content, Read: read})
+	return r.report(ctx, Done{Seat: s, Record: rec, Trace: of.content, Read: of.read})
 }
 
 // keep counts a trial that was closed before this run and leaves its trace for

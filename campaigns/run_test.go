@@ -59,16 +59,17 @@ type ran struct {
 	err   error
 	keys  []string
 	bytes map[string][]byte
+	read  map[string]*trace.Trace
 }
 
 func runTalk(ctx context.Context, t *testing.T, p *Plan, st store.Store, calls *atomic.Int64, change func(*Runner)) ran {
 	t.Helper()
-	res := ran{bytes: map[string][]byte{}}
+	res := ran{bytes: map[string][]byte{}, read: map[string]*trace.Trace{}}
 	r := &Runner{
 		Plan: p, Store: st, Providers: talker(t, calls), Clock: runtime.Virtual, Parallel: 3,
 		OnTrial: func(d Done) error {
 			res.keys = append(res.keys, d.Record.Key)
-			res.bytes[d.Record.Key] = d.Trace
+			res.bytes[d.Record.Key], res.read[d.Record.Key] = d.Trace, d.Read
 			return nil
 		},
 	}

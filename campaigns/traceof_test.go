@@ -5,8 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/evaluator/trace"
 )
 
 // The trace of every trial, made from the history that its run kept, is the
@@ -26,6 +29,13 @@ func TestTracesOfRunsAreThoseOfTheirRows(t *testing.T) {
 		}
 		if !bytes.Equal(again, got.bytes[s.Key()]) {
 			t.Errorf("%s: the rows fold to another trace than the run had", s.Key())
+		}
+		read, err := trace.Read(bytes.NewReader(again))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(read, got.read[s.Key()]); d != "" {
+			t.Errorf("%s: the trace that is scored is not the one that is stored (-stored +scored):\n%s", s.Key(), d)
 		}
 	}
 }

@@ -99,14 +99,14 @@ type ProviderKey struct {
 }
 
 // runTrial runs or resumes one seat to its close and returns its trace.
-func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtime.Result, []byte, error) {
+func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtime.Result, closedTrace, error) {
 	p := r.Plan
 	var provider model.Provider
 	var err error
 	if !s.Control() {
 		provider, err = r.Providers(ProviderKey{Seed: p.Seed, Case: s.Case.ID, Trial: s.Index, Salt: s.Arm.Name})
 		if err != nil {
-			return runtime.Result{}, nil, fmt.Errorf("provider for %s: %w", s.Key(), err)
+			return runtime.Result{}, closedTrace{}, fmt.Errorf("provider for %s: %w", s.Key(), err)
 		}
 	}
 	l := s.Case.Room.Limits
@@ -118,29 +118,46 @@ func (r *Runner) runTrial(ctx context.Context, s Seat, allotment string) (runtim
 	}
 	res, err := runtime.Run(ctx, cfg)
 	if err != nil {
-		return res, nil, fmt.Errorf("trial %s: %w", s.Key(), err)
+		return res, closedTrace{}, fmt.Errorf("trial %s: %w", s.Key(), err)
 	}
-	b, err := p.traceOf(ctx, r.Store, s, res.History)
-	return res, b, err
+	of, err := p.traceOf(ctx, r.Store, s, res.History)
+	return res, of, err
+}
+
+// closedTrace is the trace of a closed trial: as stored, and read.
+type closedTrace struct {
+	content []byte
+	read    *trace.Trace
 }
 
 // traceOf is the trace of a trial that has just been closed: from the history
 // that its run kept, or from the store's rows when the run was a resumed one.
-// The first trial of each case and arm is rebuilt from its rows in any case, and
-// must give the same bytes: see docs/decisions on traces from the run itself.
-func (p *Plan) traceOf(ctx context.Context, rooms store.Rooms, s Seat, kept *runtime.History) ([]byte, error) {
-	if kept == nil {
-		return p.Retrace(ctx, rooms, s)
-	}
-	b, err := p.export(s, kept)
-	if err != nil || s.Index > 0 {
-		return b, err
+// The first trial of each case and arm is rebuilt from its rows and read from
+// its bytes in any case, and must be the same: see the page of decisions on
+// traces from the run.
+func (p *Plan) traceOf(ctx context.Context, rooms store.Rooms, s Seat, kept *runtime.History) (closedTrace, error) {
+	var of closedTrace
+	var err error
+	if kept != nil {
+		of.content, of.read, err = p.export(s, kept)
+		if err != nil || s.Index > 0 {
+			return of, err
+		}
 	}
 	again, err := p.Retrace(ctx, rooms, s)
-	if err == nil && !bytes.Equal(b, again) {
-		err = engine.Errorf(engine.CodeConflict, "trial %s: the rows in the store fold to another trace than the run had; the mode or the world is not deterministic, or the store lost something", s.Key())
+	switch {
+	case err != nil:
+		return of, err
+	case kept == nil:
+		of.content = again
+	case !bytes.Equal(of.content, again):
+		return of, engine.Errorf(engine.CodeConflict,
+			"trial %s: the rows in the store fold to another trace than the run had: its mode or world is not deterministic, or the store lost something", s.Key())
 	}
-	return b, err
+	if of.read, err = trace.Read(bytes.NewReader(again)); err != nil {
+		return of, fmt.Errorf("trial %s: exported trace: %w", s.Key(), err)
+	}
+	return of, nil
 }
 
 // closed is the record of a finished seat.

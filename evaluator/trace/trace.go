@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"errors"
 	"io"
 )
@@ -34,21 +35,59 @@ func Read(r io.Reader) (*Trace, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case rec.Header != nil:
-			t.Header = *rec.Header
-		case rec.Event != nil:
-			t.Events = append(t.Events, *rec.Event)
-		case rec.Op != nil:
-			t.Ops = append(t.Ops, *rec.Op)
-		case rec.Effect != nil:
-			t.Effects = append(t.Effects, *rec.Effect)
-		case rec.Owner != nil:
-			t.Owners = append(t.Owners, *rec.Owner)
-		case rec.End != nil:
-			t.End = *rec.End
-		}
+		t.add(rec)
 	}
+}
+
+func (t *Trace) add(rec Record) {
+	switch {
+	case rec.Header != nil:
+		t.Header = *rec.Header
+	case rec.Event != nil:
+		t.Events = append(t.Events, *rec.Event)
+	case rec.Op != nil:
+		t.Ops = append(t.Ops, *rec.Op)
+	case rec.Effect != nil:
+		t.Effects = append(t.Effects, *rec.Effect)
+	case rec.Owner != nil:
+		t.Owners = append(t.Owners, *rec.Owner)
+	case rec.End != nil:
+		t.End = *rec.End
+	}
+}
+
+// keep adds a record that was written as line, as it would be read from there.
+// Most are what they were. One is read back if the line has not, verbatim, what
+// the record has: JSON that had to be rewritten, or text that was no UTF-8.
+func (t *Trace) keep(rec Record, line []byte) error {
+	same := !bytes.Contains(line, []byte(replacement))
+	switch {
+	case rec.Event != nil:
+		same = same && verbatim(line, `"body":`, rec.Event.Body)
+	case rec.Effect != nil:
+		same = same && verbatim(line, `"args":`, rec.Effect.Args)
+	case rec.End != nil:
+		same = false
+	}
+	if !same {
+		read, err := decodeLine(line)
+		if err != nil {
+			return err
+		}
+		rec = read
+	}
+	t.add(rec)
+	return nil
+}
+
+// replacement stands in a line for each byte that was not UTF-8.
+const replacement = "\uFFFD"
+
+// verbatim reports whether a member of the record has this value, byte for
+// byte.
+func verbatim(line []byte, member string, value []byte) bool {
+	at := topMember(line, member)
+	return at >= 0 && bytes.HasPrefix(line[at+len(member):], value)
 }
 
 // Info sums up a verified trace.

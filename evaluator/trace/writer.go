@@ -20,6 +20,21 @@ type Writer struct {
 	open bool
 	done bool
 	err  error
+	line []byte // of the last record
+	kept *Trace // the records written, with Keep
+}
+
+// Keep has the writer keep every record it writes, as Read would return it.
+// Records share what the caller handed in, which must not be changed. Call it
+// before the header.
+func (w *Writer) Keep() { w.kept = new(Trace) }
+
+// Trace is what was written since Keep, once the end is; nil before.
+func (w *Writer) Trace() *Trace {
+	if !w.done || w.err != nil {
+		return nil
+	}
+	return w.kept
 }
 
 // NewWriter returns a writer to w. It does not buffer.
@@ -35,7 +50,7 @@ func (w *Writer) Header(h Header) error {
 	}
 	h.Rec, h.Schema, h.Prev, h.Digest = RecHeader, Schema, "", ""
 	w.open = true
-	return w.put(&h, &h.Digest)
+	return w.put(Record{Header: &h}, &h.Digest)
 }
 
 // Event appends an event. A nil body is written as an empty object.
@@ -44,13 +59,13 @@ func (w *Writer) Event(e Event) error {
 	if e.Body == nil {
 		e.Body = emptyObject
 	}
-	return w.next(&e, &e.N, &e.Prev, &e.Digest)
+	return w.next(Record{Event: &e}, &e.N, &e.Prev, &e.Digest)
 }
 
 // Op appends an operation.
 func (w *Writer) Op(o Op) error {
 	o.Rec, o.Digest = RecOp, ""
-	return w.next(&o, &o.N, &o.Prev, &o.Digest)
+	return w.next(Record{Op: &o}, &o.N, &o.Prev, &o.Digest)
 }
 
 // Effect appends an effect record. Nil args are written as an empty object.
@@ -59,13 +74,13 @@ func (w *Writer) Effect(e Effect) error {
 	if e.Args == nil {
 		e.Args = emptyObject
 	}
-	return w.next(&e, &e.N, &e.Prev, &e.Digest)
+	return w.next(Record{Effect: &e}, &e.N, &e.Prev, &e.Digest)
 }
 
 // Owner appends an owner message.
 func (w *Writer) Owner(o Owner) error {
 	o.Rec, o.Digest = RecOwner, ""
-	return w.next(&o, &o.N, &o.Prev, &o.Digest)
+	return w.next(Record{Owner: &o}, &o.N, &o.Prev, &o.Digest)
 }
 
 // End closes the trace and returns its digest, which is the digest of the end
@@ -81,14 +96,14 @@ func (w *Writer) End(e End) (string, error) {
 	if e.Artifacts == nil {
 		e.Artifacts = []Artifact{}
 	}
-	if err := w.next(&e, &e.N, &e.Prev, &e.Digest); err != nil {
+	if err := w.next(Record{End: &e}, &e.N, &e.Prev, &e.Digest); err != nil {
 		return "", err
 	}
 	w.done = true
 	return w.prev, nil
 }
 
-func (w *Writer) next(rec any, n *int, prev, digest *string) error {
+func (w *Writer) next(rec Record, n *int, prev, digest *string) error {
 	if w.err == nil && !w.open {
 		w.err = errors.New("trace writer: no header yet")
 	}
@@ -108,17 +123,23 @@ const noDigest = "00000000000000000000000000000000000000000000000000000000000000
 
 // put writes the line of rec and fills in its digest, which covers the record
 // without it.
-func (w *Writer) put(rec any, digest *string) error {
+func (w *Writer) put(rec Record, digest *string) error {
 	*digest = noDigest
-	line, err := engine.Canonical(rec)
+	line, err := engine.AppendCanonical(w.line[:0], rec.view().rec)
 	if err == nil {
+		line = append(line, '\n')
+		w.line = line
+		line = line[:len(line)-1]
 		if d, at, ok := lineDigest(line, noDigest); ok {
 			copy(line[at:], d)
 			*digest, w.prev = d, d
-			_, err = w.w.Write(append(line, '\n'))
+			_, err = w.w.Write(w.line)
 		} else {
 			err = errors.New("a record without digest")
 		}
+	}
+	if err == nil && w.kept != nil {
+		err = w.kept.keep(rec, line)
 	}
 	if err != nil {
 		w.err = fmt.Errorf("trace writer: record %d: %w", w.n, err)
