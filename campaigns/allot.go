@@ -100,10 +100,11 @@ func (p *purse) look() (used, running int64, changed <-chan struct{}) {
 }
 
 // allot draws the triple's sum. Allotments are granted in schedule order: the
-// head of the queue waits as long as live allotments on the ceiling, of
-// whatever process, could still release enough. Error: *LimitError when they
-// could not.
-func (r *running) allot(ctx context.Context, t Triple) (string, error) {
+// head of the schedule waits as long as live allotments on the ceiling, of
+// whatever process, could still release enough. Campaigns that wait for one
+// ceiling are granted in the order in which they began to. Error: *LimitError
+// when too little could be released.
+func (r *running) allot(ctx context.Context, t Triple) (id string, err error) {
 	limit := r.Plan.CapMicros
 	if r.MaxMicros > 0 {
 		limit = min(limit, r.MaxMicros)
@@ -112,85 +113,38 @@ func (r *running) allot(ctx context.Context, t Triple) (string, error) {
 		ID: r.allotmentID(t), Ceiling: r.Plan.CeilingName(), Funds: r.Plan.Funds, Campaign: r.Plan.ID,
 		Sum: t.Sum(), CampaignCap: limit,
 	}
-	var wait *runtime.Backoff
-	for tries := 0; ; tries++ {
+	var w *waiter
+	defer func() {
+		if w != nil {
+			r.waits.Longest = max(r.waits.Longest, w.pace.Waited())
+			err = w.leave(ctx, err)
+		}
+	}()
+	for {
 		got, err := r.Store.Allot(ctx, a)
-		if err == nil {
-			if wait != nil {
-				r.waits.Longest = max(r.waits.Longest, wait.Waited())
-			}
+		switch {
+		case err == nil:
 			r.purse.begin(got)
 			return a.ID, nil
-		}
-		if errors.Is(err, store.ErrHalted) {
+		case errors.Is(err, store.ErrHalted):
 			return "", r.limitError(ctx, t, a, err)
-		}
-		if !errors.Is(err, store.ErrExhausted) {
+		case !errors.Is(err, store.ErrExhausted) && !errors.Is(err, store.ErrQueued):
 			return "", fmt.Errorf("allotment of %s: %w", t.ID(), err)
-		}
-		if wait == nil {
-			wait = runtime.NewBackoff()
+		case w == nil:
+			w = &waiter{running: r, a: a, pace: runtime.NewBackoff()}
 			r.waits.Count++
-		}
-		if tries > 0 { // another process was quicker
-			if err := wait.Wait(ctx, nil); err != nil {
+		default: // money has moved since the look
+			if err := w.pace.Wait(ctx, nil); err != nil {
 				return "", err
 			}
 		}
-		if err := r.wait(ctx, wait, t, a, err); err != nil {
-			r.waits.Longest = max(r.waits.Longest, wait.Waited())
-			return "", err
+		switch hope, werr := w.wait(ctx); {
+		case werr != nil:
+			return "", werr
+		case !hope:
+			return "", r.limitError(ctx, t, a, err)
 		}
 	}
-}
-
-// wait returns when the allotment may fit. Error: *LimitError when it never
-// will by itself.
-func (r *running) wait(ctx context.Context, w *runtime.Backoff, t Triple, a store.Allotment, cause error) error {
-	for {
-		now, later, changed, err := r.prospects(ctx, a)
-		switch {
-		case err != nil:
-			return err
-		case now:
-			return nil
-		case !later:
-			return r.limitError(ctx, t, a, cause)
-		}
-		if err := w.Wait(ctx, changed); err != nil {
-			return err
-		}
-	}
-}
-
-// prospects tells whether an allotment fits now, or could once allotments that
-// are alive have been released whole. Whatever moves between the reads makes
-// the answer too hopeful, never too dark.
-func (r *running) prospects(ctx context.Context, a store.Allotment) (now, later bool, changed <-chan struct{}, err error) {
-	used, running, changed := r.purse.look()
-	alive := map[string]bool{}
-	if err := r.alive(ctx, alive); err != nil {
-		return false, false, nil, err
-	}
-	c, open, err := r.Store.OpenAllotments(ctx, a.Ceiling, a.Funds)
-	if err != nil {
-		return false, false, nil, fmt.Errorf("open allotments: %w", err)
-	}
-	if err := r.alive(ctx, alive); err != nil { // those that came between
-		return false, false, nil, err
-	}
-	live := running
-	for i := range open {
-		if o := &open[i]; o.Campaign != a.Campaign && alive[o.Campaign] {
-			live += o.Sum
-		}
-	}
-	fits := func(ceiling, campaign int64) bool {
-		return a.Sum <= ceiling && (a.CampaignCap == 0 || a.Sum <= campaign)
-	}
-	now = fits(c.Available(), a.CampaignCap-used)
-	later = fits(c.Available()+live, a.CampaignCap-used+running)
-	return now, later && !c.Halted, changed, nil
 }
 
 // alive adds the campaigns that a process runs now.

@@ -38,9 +38,7 @@ func checkWeights(t *testing.T, s store.Store, campaigns ...string) {
 func testWeight(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	checkWeights(t, s, "nobody")
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(1, 0))
 	for _, c := range []string{"main", "other"} {
 		for _, f := range []store.Funds{sim, store.FundsReal} {
 			must[store.Ceiling](t, "ceiling")(s.EnsureCeiling(ctx, c, f, 3000))
@@ -170,9 +168,10 @@ func testQueueLease(t *testing.T, s store.Store) {
 	if _, err := s.Enqueue(c, of("c", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	for slices.Contains(waiting(t, s), "c/1") {
-		if time.Now().After(deadline) {
+		if soon.Err() != nil {
 			t.Fatal("the ticket outlives its lease")
 		}
 	}
@@ -210,73 +209,95 @@ func testQueuesApart(t *testing.T, s store.Store) {
 	equal(t, "queue", []string{"a/1"}, waiting(t, s))
 }
 
-// testQueueFair: campaigns of very unequal needs draw on one ceiling, some die
-// while they wait. Who waits is granted before whoever came after it: between
-// an arrival and its grant, only those are granted that stood before it.
-func testQueueFair(t *testing.T, s store.Store) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+func testQueueFair(t *testing.T, s store.Store) { QueueHistory(t, s, 1) }
+
+// contender is a campaign that draws one allotment after another, each of one
+// sum, and waits in the queue while it is refused.
+type contender struct {
+	name  string
+	token string // of its lease
+	sum   int64
+	n     int // of its allotment
+	open  bool
+	place int64 // its ticket; 0: it does not wait
+}
+
+// QueueHistory plays a random history of campaigns with very unequal needs on
+// one ceiling of a store, which must have none named main; some die while they
+// wait and are started again. Whoever waits is granted before whoever came
+// after it; once nobody dies any more, each is granted within as many rounds as
+// there are campaigns, twice.
+func QueueHistory(t *testing.T, s store.Store, seed uint64) {
+	t.Helper()
+	const campaigns, steps = 12, 600
 	ceiling(t, s, 1000)
-	const campaigns = 12
-	type actor struct {
-		name string
-		ctx  context.Context
-		sum  int64
-		n    int
-		open bool
-		at   int64 // its ticket; 0: none
-	}
-	var all []*actor
-	for i := range campaigns {
-		name := fmt.Sprint("c", i)
-		all = append(all, &actor{name: name, ctx: waiter(t, s, name, time.Hour), sum: []int64{30, 120, 700, 1000}[i%4]})
-	}
-	granted := map[string]int{}
-	for range 600 {
-		x := all[rng.IntN(campaigns)]
-		switch {
-		case x.open:
-			must[store.Allotment](t, "release")(s.Release(x.ctx, of(x.name, x.n, 1).ID, 0, 0))
-			x.open, x.n = false, x.n+1
-			continue
-		case rng.IntN(40) == 0: // it dies and is started again, with another token
-			l := must[[]store.Lease](t, "leases")(s.Leases(t.Context()))
-			i := slices.IndexFunc(l, func(l store.Lease) bool { return l.Name == "campaign/"+x.name })
-			wants(t, "break", nil, s.BreakLease(t.Context(), l[i].Name, l[i].Generation))
-			token := fmt.Sprint(x.name, "-", l[i].Generation)
-			must[store.Lease](t, "again")(s.AcquireLease(t.Context(), l[i].Name, token, x.name, time.Hour))
-			x.ctx, x.at = store.WithFence(t.Context(), store.Fence{Name: l[i].Name, Token: token}), 0
-			continue
-		}
-		_, err := s.Allot(x.ctx, of(x.name, x.n, x.sum))
-		before := slices.ContainsFunc(all, func(o *actor) bool { return o != x && o.at > 0 && (x.at == 0 || o.at < x.at) })
-		if err == nil {
-			if before {
-				t.Fatalf("%s was granted before one that has waited longer", x.name)
-			}
-			x.open, x.at = true, 0
-			granted[x.name]++
-			continue
-		}
-		want := store.ErrExhausted
-		if before {
-			want = store.ErrQueued
-		}
-		wants(t, "allot", want, err)
-		k := must[store.Ticket](t, "enqueue")(s.Enqueue(x.ctx, of(x.name, x.n, x.sum)))
-		if x.at != 0 && k.N != x.at {
-			t.Fatalf("%s lost its place %d for %d", x.name, x.at, k.N)
-		}
-		x.at = k.N
-	}
+	h := &queueHistory{t: t, s: s, rng: rand.New(rand.NewPCG(seed, 0)), granted: map[string]int{}}
 	var names []string
-	for _, x := range all {
-		names = append(names, x.name)
-		if granted[x.name] == 0 {
-			t.Errorf("%s, which needs %d, was never granted: %v", x.name, x.sum, granted)
+	for i := range campaigns {
+		x := &contender{name: fmt.Sprint("c", i), token: "0", sum: []int64{30, 120, 700, 1000}[i%4]}
+		must[store.Lease](t, "lease")(s.AcquireLease(t.Context(), "campaign/"+x.name, x.token, x.name, time.Hour))
+		h.all, names = append(h.all, x), append(names, x.name)
+	}
+	for range steps {
+		h.step(h.all[h.rng.IntN(campaigns)], h.rng.IntN(40) == 0)
+	}
+	clear(h.granted)
+	for range 2 * campaigns {
+		for _, x := range h.all {
+			h.step(x, false)
+		}
+	}
+	for _, x := range h.all {
+		if h.granted[x.name] == 0 {
+			t.Fatalf("seed %d: %s, which needs %d, was never granted: %v", seed, x.name, x.sum, h.granted)
 		}
 	}
 	checkLedger(t, s)
 	checkWeights(t, s, names...)
+}
+
+type queueHistory struct {
+	t       *testing.T
+	s       store.Store
+	rng     *rand.Rand
+	all     []*contender
+	granted map[string]int
+}
+
+// step lets a campaign do what comes next, or lets it die.
+func (h *queueHistory) step(x *contender, dies bool) {
+	t, s := h.t, h.s
+	t.Helper()
+	lease := "campaign/" + x.name
+	ctx := store.WithFence(t.Context(), store.Fence{Name: lease, Token: x.token})
+	switch {
+	case x.open:
+		must[store.Allotment](t, "release")(s.Release(ctx, of(x.name, x.n, x.sum).ID, 0, 0))
+		x.open, x.n = false, x.n+1
+		return
+	case dies: // and another process goes on
+		wants(t, "the end", nil, s.ReleaseLease(ctx, lease, x.token))
+		x.token, x.place = x.token+"0", 0
+		must[store.Lease](t, "again")(s.AcquireLease(t.Context(), lease, x.token, x.name, time.Hour))
+		return
+	}
+	first := !slices.ContainsFunc(h.all, func(o *contender) bool { return o != x && o.place > 0 && (x.place == 0 || o.place < x.place) })
+	_, err := s.Allot(ctx, of(x.name, x.n, x.sum))
+	switch {
+	case err == nil && !first:
+		t.Fatalf("%s was granted before one that has waited longer", x.name)
+	case err == nil:
+		x.open, x.place = true, 0
+		h.granted[x.name]++
+		return
+	case first:
+		wants(t, "allot at the head", store.ErrExhausted, err)
+	default:
+		wants(t, "allot out of turn", store.ErrQueued, err)
+	}
+	k := must[store.Ticket](t, "enqueue")(s.Enqueue(ctx, of(x.name, x.n, x.sum)))
+	if x.place != 0 && k.N != x.place {
+		t.Fatalf("%s lost its place %d for %d", x.name, x.place, k.N)
+	}
+	x.place = k.N
 }
