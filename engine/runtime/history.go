@@ -87,7 +87,7 @@ func replay(ctx context.Context, s store.Rooms, room string, f Folds, visit func
 	}
 	r, err := rebuild(ctx, f, s, l, visit)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
 	if snap := l.Snapshot; snap != nil {
 		if snap.Rev < 0 || snap.Rev >= int64(len(l.Rows)) {

@@ -35,9 +35,8 @@ type rebuilt struct {
 // difference is an error of code CONFLICT. visit, when not nil, is called after
 // each row, with the machine's snapshot where the row was folded by its machine.
 func rebuild(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, visit func(r *rebuilt, snapshot []byte) error) (*rebuilt, error) {
-	room := l.Head.Room
 	if err := checkChain(l, nil); err != nil {
-		return nil, fmt.Errorf("room %s: %w", room, err)
+		return nil, err
 	}
 	var parked *store.Snapshot
 	if snap := l.Snapshot; snap != nil && snap.Rev >= 0 && snap.Rev < int64(len(l.Rows)) && checkSnapshot(snap, &l.Rows[snap.Rev]) == nil {
@@ -45,7 +44,7 @@ func rebuild(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, visit
 	}
 	r, err := begin(f, s, l, parked)
 	if err != nil {
-		return nil, fmt.Errorf("room %s: %w", room, err)
+		return nil, err
 	}
 	for i := range l.Ops {
 		if rec := l.Ops[i].Reconciled; rec != nil {
@@ -53,7 +52,7 @@ func rebuild(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, visit
 		}
 	}
 	if err := r.refoldAll(ctx, visit); err != nil {
-		return nil, fmt.Errorf("room %s: %w", room, err)
+		return nil, err
 	}
 	return r, nil
 }

@@ -30,6 +30,14 @@ func (b bent) Load(ctx context.Context, room string) (*store.Loaded, error) {
 	return l, err
 }
 
+func (b bent) LoadTail(ctx context.Context, room string) (*store.Loaded, error) {
+	l, err := b.Rooms.LoadTail(ctx, room)
+	if err == nil && b.load != nil {
+		b.load(l)
+	}
+	return l, err
+}
+
 func (b bent) Rows(ctx context.Context, room string, after int64, limit int) ([]store.Row, error) {
 	rows, err := b.Rooms.Rows(ctx, room, after, limit)
 	if err == nil && b.rows != nil {

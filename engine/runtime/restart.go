@@ -22,30 +22,27 @@ func restart(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded) (*reb
 	room := l.Head.Room
 	version, err := f.current()
 	if err != nil {
-		return nil, "", fmt.Errorf("room %s: %w", room, err)
+		return nil, "", err
 	}
 	if l.Head.Rev < 0 && l.Head.Machine != version {
-		return nil, "", engine.Errorf(engine.CodeVersionMismatch, "room %s was made for machine %s, this is %s", room, l.Head.Machine, version)
+		return nil, "", engine.Errorf(engine.CodeVersionMismatch, "the room was made for machine %s, this is %s", l.Head.Machine, version)
 	}
 	unused := ""
 	if l.Snapshot != nil && len(l.Snapshot.Folds) > 0 {
 		r, err := resume(ctx, f, s, l, version)
 		var bad *unusableError
 		if !errors.As(err, &bad) {
-			if err != nil {
-				return nil, "", fmt.Errorf("room %s: %w", room, err)
-			}
-			return r, "", nil
+			return r, "", err
 		}
 		unused = oneLine(bad.Error())
 	}
 	if l.Snapshot != nil {
 		if l, err = s.Load(ctx, room); err != nil {
-			return nil, unused, fmt.Errorf("load room %s: %w", room, err)
+			return nil, unused, fmt.Errorf("load: %w", err)
 		}
 		// No row behind the head that was read with the operations.
 		if l.Rows, err = s.Rows(ctx, room, -1, int(l.Head.Rev+1)); err != nil {
-			return nil, unused, fmt.Errorf("rows of room %s: %w", room, err)
+			return nil, unused, fmt.Errorf("rows: %w", err)
 		}
 	}
 	r, err := refoldTo(ctx, f, s, l, version)
@@ -57,11 +54,10 @@ func restart(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded) (*reb
 
 // refoldTo folds all rows and brings the machine to a version.
 func refoldTo(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, version string) (*rebuilt, error) {
-	room := l.Head.Room
 	if n := len(l.Rows); n > 0 {
 		newest := &l.Rows[n-1]
 		if newest.Machine != version && (l.Snapshot == nil || checkSnapshot(l.Snapshot, newest) != nil) {
-			return nil, fmt.Errorf("room %s: %w", room, mismatch(newest, version, "it has no snapshot to upgrade from"))
+			return nil, mismatch(newest, version, "it has no snapshot to upgrade from")
 		}
 	}
 	r, err := rebuild(ctx, f, s, l, nil)
@@ -69,13 +65,10 @@ func refoldTo(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, vers
 		return nil, err
 	}
 	ok, err := r.turnTo(ctx, version)
-	if err != nil {
-		return nil, fmt.Errorf("room %s: %w", room, err)
+	if err == nil && !ok {
+		err = mismatch(&l.Rows[len(l.Rows)-1], version, "there is no upgrade")
 	}
-	if !ok {
-		return nil, fmt.Errorf("room %s: %w", room, mismatch(&l.Rows[len(l.Rows)-1], version, "there is no upgrade"))
-	}
-	return r, nil
+	return r, err
 }
 
 func mismatch(row *store.Row, version, why string) error {

@@ -25,7 +25,8 @@ const maxConflicts = 10
 // (R71); store.ErrReceiptMismatch and store.ErrAlreadyDispatched when another
 // process runs the room; code VERSION_MISMATCH when the room's machine is
 // another one; code CONFLICT when its rows do not fold to what they state;
-// errors of the store and of look-ups. A fault of machine, world or owner is
+// ErrWithheld when a text that is needed has no content in the store (the room
+// stays as it is); errors of the store and of look-ups. A fault of machine, world or owner is
 // no error but termination harness_error.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	cfg, err := cfg.withDefaults()
@@ -145,7 +146,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 			<-r.results
 		}
 		return Result{}, err
-	case errors.As(err, &fault):
+	case errors.As(err, &fault) && !errors.Is(err, ErrWithheld): // what is withheld may come back
 		return r.close(ctx, HarnessError, oneLine(fault.Error()))
 	default:
 		return Result{}, r.suspend(ctx, err)

@@ -97,7 +97,7 @@ func (x *texts) bring(ctx context.Context, ts []*engine.Text) error {
 	}
 	blobs, err := x.rooms.Blobs(ctx, x.room, names)
 	if err != nil {
-		return fmt.Errorf("blobs of room %s: %w", x.room, err)
+		return fmt.Errorf("blobs: %w", err)
 	}
 	return x.add(blobs)
 }
