@@ -56,7 +56,7 @@ func jackknife(fams []FamilySum) (estimate float64, jack []float64) {
 
 func TestS7_BootstrapOfScipyAgainstR(t *testing.T) {
 	t.Parallel()
-	b := value[Bootstrap](t)(ClusterBootstrap(singles(x16), .95, Resampling{Draws: 1_000_000, Seed: 7}))
+	b := value[Bootstrap](t)(ClusterBootstrap(singles(x16), .95, Resampling{Draws: 400_000, Seed: 7}))
 	for _, v := range []struct {
 		what      string
 		got, want float64
@@ -72,10 +72,10 @@ func TestS7_BootstrapOfScipyAgainstR(t *testing.T) {
 	}
 	near(t, "a", b.Accel, .0615289, 5e-8)
 	// z0 is random. The exact one, from convolving the 16 values, is .0619299;
-	// the specification's .06027 came of other draws. A standard error is .00126.
-	near(t, "z0", b.Z0, .0619299, .004)
-	near(t, "z0 of the specification", b.Z0, .06027, .006)
-	if b.Fallback != "" || b.Undercovers || b.Families != 16 || b.Seed != 7 || b.Draws != 1_000_000 {
+	// the specification's .06027 came of other draws. A standard error is .002.
+	near(t, "z0", b.Z0, .0619299, .006)
+	near(t, "z0 of the specification", b.Z0, .06027, .008)
+	if b.Fallback != "" || b.Undercovers || b.Families != 16 || b.Seed != 7 || b.Draws != 400_000 {
 		t.Errorf("%+v", b)
 	}
 }

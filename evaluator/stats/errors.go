@@ -23,6 +23,7 @@ var (
 	ErrUneven         = errors.New("cases have different numbers of trials")
 	ErrNotPositive    = errors.New("a ratio needs values above zero")
 	ErrNoSuccess      = errors.New("no success: cost per success is undefined")
+	ErrHoldoutSpent   = errors.New("the holdout has answered all that it may")
 	ErrUnbounded      = errors.New("the denominator is not told apart from zero: the interval is unbounded")
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,13 @@ func TestS6_DrawnFlipsAgreeWithCountedOnes(t *testing.T) {
 	f.draw(Resampling{Draws: 200_000, Seed: 5})
 	near(t, "two-sided", float64(f.extreme)/200_000, counted.P, .002)
 	near(t, "greater", float64(f.greater)/200_000, counted.Greater, .0015)
+	for n, exact := range map[int]bool{ExactFamilies: true, ExactFamilies + 1: false} {
+		ones := slices.Repeat([]float64{1}, n)
+		s := value[SignFlip](t)(SignFlipTest(singles(ones), Resampling{Draws: 99}))
+		if s.Exact != exact || exact && s.P != math.Ldexp(1, 1-n) {
+			t.Errorf("%d families: %+v", n, s)
+		}
+	}
 	var many []float64
 	for i := range 70 { // more than the bits of one random word
 		many = append(many, float64(1+i%3))
