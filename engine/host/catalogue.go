@@ -11,7 +11,10 @@ import (
 // the tools themselves, inside the call that they bound and account for.
 type catalogue []engine.ToolSpec
 
-var _ engine.World = catalogue(nil)
+var (
+	_ engine.World       = catalogue(nil)
+	_ engine.Snapshotter = catalogue(nil)
+)
 
 const executorsOwn = "tools of this room are used by the executor itself, inside its call"
 
@@ -41,3 +44,9 @@ func (catalogue) Documents() (map[string]json.RawMessage, error) {
 
 // Messages implements engine.World.
 func (catalogue) Messages() []engine.SentMessage { return nil }
+
+// Snapshot implements engine.Snapshotter: there is no state.
+func (catalogue) Snapshot() ([]byte, error) { return []byte("{}"), nil }
+
+// Restore implements engine.Snapshotter.
+func (catalogue) Restore([]byte) error { return nil }

@@ -182,14 +182,12 @@ func found(executed bool) *engine.CommandFound {
 }
 
 func (s *Service) operation(ctx context.Context, id, op string) (store.Op, error) {
-	l, err := s.cfg.Store.Load(ctx, id)
+	l, err := s.cfg.Store.LoadOps(ctx, id, []string{op})
 	if err != nil {
 		return store.Op{}, coded(err)
 	}
-	for i := range l.Ops {
-		if l.Ops[i].ID == op {
-			return l.Ops[i], nil
-		}
+	if len(l.Ops) == 0 {
+		return store.Op{}, engine.Errorf(engine.CodeNotFound, "the room has no operation %s", op)
 	}
-	return store.Op{}, engine.Errorf(engine.CodeNotFound, "the room has no operation %s", op)
+	return l.Ops[0], nil
 }

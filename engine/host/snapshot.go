@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/planner"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 )
@@ -17,7 +18,8 @@ type Snapshot struct {
 	AtUS        int64           `json:"at_us"` // of the newest revision, microseconds since 1970
 	Money       engine.Money    `json:"money"`
 	Halted      bool            `json:"halted"` // by an overrun; see GrantBudget
-	State       json.RawMessage `json:"state"`  // of the coordinator, canonical JSON
+	Planner     planner.View    `json:"planner"`
+	State       json.RawMessage `json:"state"` // of the coordinator, canonical JSON
 	Operations  []OperationView `json:"operations"`
 	Undelivered int             `json:"undelivered"` // notifications in the outbox
 }
@@ -49,6 +51,9 @@ func (s *Service) Snapshot(ctx context.Context, tenant, room string) (Snapshot, 
 	out := Snapshot{
 		Rev: v.Head.Rev, Digest: v.Head.Digest, StateDigest: v.Head.StateDigest, AtUS: v.AtUS, Money: v.Head.Money, Halted: v.Head.Halted,
 		State: v.State, Operations: []OperationView{}, Undelivered: v.Outbox,
+	}
+	if m, ok := v.Machine.(*planner.Machine); ok {
+		out.Planner = m.View()
 	}
 	for i := range v.Ops {
 		o := &v.Ops[i]

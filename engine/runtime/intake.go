@@ -56,8 +56,13 @@ func Append(ctx context.Context, l Live, in Intake) (Answer, error) {
 		if known || err != nil && !fresh {
 			return a, err
 		}
-		a, err = l.append(ctx, in)
+		a, done, err := l.append(ctx, in)
 		if err == nil || !errors.Is(err, store.ErrConflict) {
+			return a, err
+		}
+		if done { // only the snapshot that was due behind it came too late
+			a, _, err := Recall(ctx, l.Store, l.Room, in.Event.ID, in.Digest)
+			a.Again = false
 			return a, err
 		}
 	}
@@ -85,22 +90,23 @@ func Start(digest string, remember ...store.IndexEntry) Intake {
 // what was asked and the revision that answered.
 const spaceIntake = "intake"
 
-func (l Live) append(ctx context.Context, in Intake) (Answer, error) {
+// append makes one attempt. done reports that the event was committed.
+func (l Live) append(ctx context.Context, in Intake) (a Answer, done bool, err error) {
 	r, err := open(ctx, l.Config)
 	if err != nil {
-		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+		return a, false, fmt.Errorf("room %s: %w", l.Room, err)
 	}
 	switch started := in.Event.Kind == engine.EvStarted; {
 	case r.head.Closed:
-		return Answer{}, engine.Errorf(engine.CodeConflict, "room %s is closed", l.Room)
+		return a, false, engine.Errorf(engine.CodeConflict, "room %s is closed", l.Room)
 	case !started && r.rev < 0:
-		return Answer{}, engine.Errorf(engine.CodeNotFound, "room %s has not been started", l.Room)
+		return a, false, engine.Errorf(engine.CodeNotFound, "room %s has not been started", l.Room)
 	case started && r.rev >= 0:
-		return Answer{}, engine.Errorf(engine.CodeConflict, "room %s was started by someone else", l.Room)
+		return a, false, engine.Errorf(engine.CodeConflict, "room %s was started by someone else", l.Room)
 	}
 	r.watch.clock = microseconds(l.Now)
 	if _, err := l.authorize(ctx, r); err != nil {
-		return Answer{}, err
+		return a, false, err
 	}
 	ev := in.Event
 	ev.AtUS = max(r.watch.us(), r.now)
@@ -108,16 +114,16 @@ func (l Live) append(ctx context.Context, in Intake) (Answer, error) {
 		command := *ev.Command
 		if ev.Command = &command; command.Key != "" {
 			if err := r.resolveCommand(ctx, ev.Command); err != nil {
-				return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+				return a, false, fmt.Errorf("room %s: %w", l.Room, err)
 			}
 		}
 	}
 	known := store.IndexEntry{Space: spaceIntake, Key: ev.ID, Value: in.Digest + " " + strconv.FormatInt(r.rev+1, 10)}
 	st, err := r.commit(ctx, ev, append([]store.IndexEntry{known}, in.Remember...))
 	if err != nil {
-		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
+		return a, r.committed, fmt.Errorf("room %s: %w", l.Room, err)
 	}
-	return Answer{Rev: st.row.Rev, Entry: engine.LogEntry{Rev: st.row.Rev, Event: st.event, Commands: st.commands}}, nil
+	return Answer{Rev: st.row.Rev, Entry: engine.LogEntry{Rev: st.row.Rev, Event: st.event, Commands: st.commands}}, true, nil
 }
 
 // Recall looks an intake up that came before. It reports false when it did

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -363,7 +364,10 @@ func (t *ticker) step(ctx context.Context, draining bool) (rest bool, err error)
 		t.done.DueUS = d.atUS
 	}
 	if r.inFlight == 0 {
-		return true, t.saveReceipts(ctx)
+		if err := t.saveReceipts(ctx); err != nil {
+			return false, err
+		}
+		return true, r.deliverOutbox(ctx)
 	}
 	until := int64(-1)
 	if ok {
@@ -411,6 +415,7 @@ func (t *ticker) returned(ctx context.Context, res callResult) error {
 	if err := r.cfg.Crash.pass(AfterCall); err != nil {
 		return err
 	}
+	res = t.asked(ctx, res)
 	if o, ok := r.ops[res.o.id]; ok && o.phase == calling {
 		res.o = o
 		return r.settleCall(res)
@@ -422,6 +427,26 @@ func (t *ticker) returned(ctx context.Context, res callResult) error {
 		return err
 	}
 	return errMoved
+}
+
+// asked puts the answer of a party that can be asked in place of an error:
+// what a call came to that was cut short (DESIGN §2).
+func (t *ticker) asked(ctx context.Context, res callResult) callResult {
+	finder, ok := t.live.Provider.(model.Finder)
+	if res.err == nil || !ok || t.live.Provider.Class() != model.Lookup || res.o.asked == nil {
+		return res
+	}
+	found, err := finder.Lookup(context.WithoutCancel(ctx), *res.o.asked)
+	switch {
+	case err != nil:
+		return res // still unknown
+	case found.Executed:
+		return callResult{o: res.o, reply: found.Seen}
+	}
+	free := int64(0)
+	return callResult{o: res.o, reply: model.Reply{
+		Outcome: model.Failed, Code: engine.CodeAdapter, Error: "the call did not take place: " + found.Proof, Usage: &engine.Usage{}, Micros: &free,
+	}}
 }
 
 // check reads who is authorized now, and asks the calls to stop that have lost
