@@ -30,11 +30,17 @@ type File struct {
 	Model     ModelFile                  `yaml:"model"`
 	Prices    map[string]model.PriceText `yaml:"prices"`
 	Clock     string                     `yaml:"clock"` // virtual or wall
-	Ceiling   string                     `yaml:"ceiling"`
-	CeilUSD   string                     `yaml:"ceiling_usd"`
-	Parallel  int                        `yaml:"parallel"`
-	Infra     []string                   `yaml:"infrastructure_faults"`
-	Controls  *bool                      `yaml:"controls"`
+	// Ceiling names a simulated ceiling that campaigns share; "" gives the
+	// campaign one of its own, which follows CeilUSD. The first campaign that
+	// names it sets its limit, with its CeilUSD. Each later one is capped by its
+	// own CeilUSD inside that limit and does not move it: only `budget grant
+	// TOTAL --ceiling NAME` does. Real funds know one ceiling, the owner's.
+	Ceiling string `yaml:"ceiling"`
+	// CeilUSD is the most that the campaign may spend, in any case.
+	CeilUSD  string   `yaml:"ceiling_usd"`
+	Parallel int      `yaml:"parallel"`
+	Infra    []string `yaml:"infrastructure_faults"`
+	Controls *bool    `yaml:"controls"`
 }
 
 // CaseFilter selects cases of one split; include and exclude are globs over

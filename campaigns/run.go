@@ -31,6 +31,9 @@ type Runner struct {
 	// that were stored before once no trial is left to run, so that a resume
 	// does not read every trace before it goes on.
 	OnTrial func(Done) error
+	// OnShared is told, before anything runs, of a shared ceiling whose limit is
+	// not the ceiling_usd of this campaign: another one has set it, or a grant.
+	OnShared func(store.Ceiling)
 	// Document makes the run document once the run has finished or stopped, while
 	// this process still owns the campaign; it is stored with the campaign. Nil
 	// stores none.
@@ -150,6 +153,10 @@ func (p *Plan) CeilingName() string {
 	}
 }
 
+// Shared reports whether the campaign draws on a simulated ceiling that it has
+// named, and that others may name too.
+func (p *Plan) Shared() bool { return p.Funds == store.FundsSimulated && p.Ceiling != "" }
+
 // OwnerCeiling is the one real ceiling of a store; DefaultOwnerMicros is its
 // limit until the owner grants another (DESIGN §4).
 const (
@@ -166,6 +173,9 @@ func (r *Runner) ensureCeiling(ctx context.Context) error {
 	c, err := r.Store.EnsureCeiling(ctx, p.CeilingName(), p.Funds, limit)
 	if err != nil {
 		return fmt.Errorf("ceiling %s: %w", p.CeilingName(), err)
+	}
+	if p.Shared() && c.Limit != limit && r.OnShared != nil {
+		r.OnShared(c)
 	}
 	own := p.Funds == store.FundsSimulated && p.Ceiling == ""
 	if own && c.Limit != limit && limit >= c.Charged+c.Held {

@@ -134,6 +134,7 @@ type forged struct {
 	trial func(*store.Trial)
 	ceil  func(*store.Ceiling)
 	row   func(*store.LedgerRow)
+	drawn int64 // on top of what a campaign has drawn
 }
 
 func (forged) Close() error { return nil }
@@ -177,6 +178,11 @@ func (f forged) Ledger(ctx context.Context, after int64, limit int) ([]store.Led
 	return change(f.row, rs, err)
 }
 
+func (f forged) CampaignWeight(ctx context.Context, c string, funds store.Funds) (int64, error) {
+	w, err := f.Store.CampaignWeight(ctx, c, funds)
+	return w + f.drawn, err
+}
+
 // Every sum is derived again: one that is changed by a single micro is found,
 // in one line, with exit 1.
 func TestBudgetVerifyFindsEveryChangedSum(t *testing.T) {
@@ -207,6 +213,7 @@ func TestBudgetVerifyFindsEveryChangedSum(t *testing.T) {
 		"greatest sum of a ceiling": {ceil: func(c *store.Ceiling) { c.MaxSum++ }},
 		"halt of a ceiling":         {ceil: func(c *store.Ceiling) { c.Halted = true }},
 		"overruns of a ceiling":     {ceil: func(c *store.Ceiling) { c.Overruns = []string{"c_1/x/0"} }},
+		"what a campaign has drawn": {drawn: 1},
 		"charge of a ledger row":    {row: func(r *store.LedgerRow) { r.DeltaCharged-- }},
 		"kind of a ledger row":      {row: func(r *store.LedgerRow) { r.Kind = "overrun" }},
 	} {

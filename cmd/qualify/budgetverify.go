@@ -13,7 +13,7 @@ import (
 
 // budgetFault is one sum that does not follow from what it is made of.
 type budgetFault struct {
-	What string `json:"what"` // ceiling, allotment, room or trial
+	What string `json:"what"` // ceiling, campaign, allotment, room or trial
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
@@ -205,6 +205,9 @@ func (v *verifier) checkCampaigns(ctx context.Context, s store.Store) error {
 		for j := range as {
 			v.checkAllotment(&as[j])
 		}
+		if err := v.checkWeight(ctx, s, all[i].ID, as); err != nil {
+			return err
+		}
 		trials, err := s.Trials(ctx, all[i].ID)
 		if err != nil {
 			return err
@@ -222,6 +225,26 @@ func (v *verifier) checkCampaigns(ctx context.Context, s store.Store) error {
 	}
 	for _, ref := range slices.Sorted(maps.Keys(v.entries)) {
 		v.fault("allotment", ref, "the ledger knows it, no campaign does")
+	}
+	return nil
+}
+
+// checkWeight derives what the campaign's allotments weigh against its cap.
+func (v *verifier) checkWeight(ctx context.Context, s store.Store, campaign string, as []store.Allotment) error {
+	for _, f := range []store.Funds{store.FundsReal, store.FundsSimulated} {
+		weight, err := s.CampaignWeight(ctx, campaign, f)
+		if err != nil {
+			return err
+		}
+		var want int64
+		for i := range as {
+			if as[i].Funds == f {
+				want += as[i].Weight()
+			}
+		}
+		if weight != want {
+			v.fault("campaign", campaign, "has drawn %s of %s funds; its allotments make %s", usd(weight), f, usd(want))
+		}
 	}
 	return nil
 }

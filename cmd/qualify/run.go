@@ -201,7 +201,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	runner := &campaigns.Runner{
 		Plan: plan, Store: crashing(st, crash), Providers: providers, Clock: clock, Gauge: gauge,
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash, Owner: owner,
-		OnTrial: scorer.add, Progress: show.update,
+		OnTrial: scorer.add, Progress: show.update, OnShared: func(c store.Ceiling) { a.noteShared(plan, c) },
 	}
 	var doc *evaluator.RunDocument
 	runner.Document = func(ctx context.Context, out *campaigns.Outcome) ([]byte, error) {
