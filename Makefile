@@ -19,9 +19,10 @@ help: ## Show this list
 build: ## Build bin/qualify
 	$(GO) build -o bin/qualify ./cmd/qualify
 
-demo: build ## Replay the built-in corpus in all modes, in a fresh store, and print the comparison
+demo: build ## Replay the built-in corpus in all modes, in a fresh store; ends with a verdict, whichever it is
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 130' INT TERM && \
-		bin/qualify run builtin:demo --store "sqlite:$$dir/demo.db"
+		bin/qualify run builtin:demo --store "sqlite:$$dir/demo.db" && echo && \
+		{ bin/qualify gate demo --policy builtin:simulation --store "sqlite:$$dir/demo.db" || [ $$? -lt 3 ]; }
 
 test: ## Run all tests with the race detector
 	$(NO_RACE_NOTE)

@@ -218,6 +218,9 @@ func ComparePair(a, b PairSide) (ArmPair, error) {
 	}
 	out.Cases, out.Families = len(cases), len(families)
 	for m := range metrics {
+		if metrics[m].derived {
+			continue
+		}
 		d, err := table.difference(m)
 		if err != nil {
 			return out, err

@@ -45,6 +45,8 @@ type Metric struct {
 	Needs string // the input without which it is not evaluable
 	// value is the trial's figure; ok is false where it is not evaluable.
 	value func(s *TrialScore) (v float64, ok bool)
+	// derived repeats another metric in another unit: for rules, not compared.
+	derived bool
 	// absent is the value of a missing trial of a rated metric.
 	absent float64
 	// lack is the name under which TrialScore.NotEvaluable gives the reason.
@@ -123,7 +125,7 @@ var metrics = [NumMetrics]Metric{
 		},
 	},
 	MetricDuplicateTrials: {
-		Name: "duplicate_effect_trials", Unit: "rate", Better: LowerBetter, Bounded: true, Rare: true, Needs: "effect ledger", lack: "duplicate_effects",
+		Name: "duplicate_effect_trials", derived: true, Unit: "rate", Better: LowerBetter, Bounded: true, Rare: true, Needs: "effect ledger", lack: "duplicate_effects",
 		value: func(s *TrialScore) (float64, bool) {
 			n, ok := s.effectCount(func(e *EffectFigures) *int { return e.Duplicates })
 			return bit(n > 0), ok
@@ -148,7 +150,7 @@ var metrics = [NumMetrics]Metric{
 		},
 	},
 	MetricCollateralTrials: {
-		Name: "collateral_effect_trials", Unit: "rate", Better: LowerBetter, Bounded: true, Rare: true, Needs: "effect ledger and gold", lack: "collateral_effects",
+		Name: "collateral_effect_trials", derived: true, Unit: "rate", Better: LowerBetter, Bounded: true, Rare: true, Needs: "effect ledger and gold", lack: "collateral_effects",
 		value: func(s *TrialScore) (float64, bool) {
 			n, ok := s.effectCount(func(e *EffectFigures) *int { return e.Collateral })
 			return bit(n > 0), ok

@@ -33,7 +33,7 @@ type RunDocument struct {
 }
 
 // VerdictNotTested is the verdict of a run that no gate has judged.
-const VerdictNotTested = "not tested (no gate yet)"
+const VerdictNotTested = "not tested (qualify gate gives one)"
 
 // RunCampaign names a campaign.
 type RunCampaign struct {

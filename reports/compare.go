@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,8 +47,11 @@ func CompareTable(w io.Writer, doc *evaluator.CompareDocument) error {
 }
 
 const compareLegend = `difference: B - A, the mean over cases of each case's mean over its pairs; a pair is one case and
-  trial index with a trace on both sides; se: CR1 by family; no interval and no test of it
-  is made here
+  trial index with a trace on both sides. Interval and p are for "cases like these": families are
+  the units, by t. p is two-sided, adjusted by Holm over the metrics of the pair of arms that have
+  one. "No difference shown" is no proof of equality: detectable is the smallest true difference
+  that would be shown with power 0.8. "These cases" takes the cases as they are: trials vary only;
+  n: cases/families/pairs
 `
 
 func parenthesis(note string) string {
@@ -89,10 +93,64 @@ func writePair(b *bytes.Buffer, p *evaluator.ArmPair) error {
 	for i := range p.Differences {
 		d := &p.Differences[i]
 		rows = append(rows, row{differenceName(d.Metric), []string{
-			differenceText(d.Metric, d.Mean, true), differenceText(d.Metric, d.SE, false), strconv.Itoa(d.N), strconv.Itoa(d.Clusters), strconv.Itoa(d.Pairs),
+			differenceText(d.Metric, d.Mean, true), differenceInterval(d.Metric, d.CI95), optionalNum(d.PAdjusted), differenceWord(d),
 		}})
 	}
-	return grid(b, "difference B - A", []string{"mean", "se (CR1)", "cases", "families", "pairs"}, rows)
+	if err := grid(b, "difference B - A", []string{"mean", "95% interval", "p, Holm", "result"}, rows); err != nil {
+		return err
+	}
+	for i := range p.Differences {
+		d := &p.Differences[i]
+		rows[i] = row{differenceName(d.Metric), []string{
+			differenceOr(d.Metric, d.SE), differenceOr(d.Metric, d.MDE), differenceInterval(d.Metric, d.These.CI95),
+			fmt.Sprintf("%d/%d/%d", d.N, d.Clusters, d.Pairs),
+		}}
+	}
+	return grid(b, "error of it", []string{"se (" + methods(p.Differences) + ")", "detectable", "95%, these cases", "n"}, rows)
+}
+
+// methods names the standard errors of a table.
+func methods(ds []evaluator.Difference) string {
+	var out []string
+	for i := range ds {
+		if m := Clean(ds[i].SEMethod); !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " or ")
+}
+
+func differenceInterval(metric string, i *evaluator.Interval) string {
+	if i == nil {
+		return "-"
+	}
+	return differenceText(metric, &i.Lo, true) + " to " + differenceText(metric, &i.Hi, true)
+}
+
+// differenceOr is an amount in the metric's unit, or a dash where it does not
+// apply.
+func differenceOr(metric string, n *evaluator.Num) string {
+	if n == nil {
+		return "-"
+	}
+	return differenceText(metric, n, false)
+}
+
+func optionalNum(n *evaluator.Num) string {
+	if n == nil {
+		return "-"
+	}
+	return places(n, 4)
+}
+
+// differenceWord is what the test says, shortened where there is none.
+func differenceWord(d *evaluator.Difference) string {
+	word, _, _ := strings.Cut(Clean(d.Word), ": ")
+	if d.Censored > 0 {
+		word += ", " + plural(d.Censored, "value", "values") + " cut off"
+	}
+	return word
 }
 
 // writeMissing lists the pairs that are in no difference, by reason.
@@ -113,7 +171,7 @@ func writeMissing(b *bytes.Buffer, missing []evaluator.MissingPair) {
 func differenceName(metric string) string {
 	switch metric {
 	case "latency_us":
-		return "latency, not cut off"
+		return "latency"
 	case "cost_charged_micros":
 		return "cost charged"
 	}
@@ -133,7 +191,7 @@ func differenceText(metric string, n *evaluator.Num, signed bool) string {
 	case "latency_us":
 		return sign + strconv.FormatFloat(n.Round()/1e6, 'f', 1, 64) + " s"
 	case "cost_charged_micros":
-		return sign + strconv.FormatFloat(n.Round()/1e6, 'f', 6, 64) + " USD"
+		return sign + strconv.FormatFloat(n.Round()/1e6, 'f', 4, 64) + " $"
 	}
-	return sign + places(n, 4)
+	return sign + places(n, 3)
 }

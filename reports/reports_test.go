@@ -107,7 +107,7 @@ func TestRunTable_Golden(t *testing.T) {
 	}
 	golden(t, "run.txt", b.Bytes())
 	out := b.String()
-	if !strings.HasPrefix(out, "evidence: simulated") || !strings.HasSuffix(out, "\nverdict: not tested (no gate yet)\n") {
+	if !strings.HasPrefix(out, "evidence: simulated") || !strings.HasSuffix(out, "\nverdict: not tested (qualify gate gives one)\n") {
 		t.Error("the evidence word must come first and the verdict last")
 	}
 }

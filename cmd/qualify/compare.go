@@ -23,9 +23,11 @@ as CAMPAIGN/ARM. CAMPAIGN is an id or a name (the newest of that name). Both are
 scored again from their stored traces.
 
 Differences are B - A over the case and trial indices that both have: the mean
-over cases of each case's mean difference, with its CR1 error by family. They
-are plain differences, without interval or test. A case whose content differs
-between the two is not paired.`,
+over cases of each case's mean difference. Each has an interval and a p value
+with families of cases as the units, adjusted by Holm over the metrics, and the
+smallest difference that could be detected; a second interval takes the cases as
+they are. "No difference shown" is no proof that there is none. A case whose
+content differs between the two is not paired.`,
 		Args: exactArgs("A", "B"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if corpusB == "" {

@@ -59,6 +59,7 @@ func (a *app) root() *cobra.Command {
 		a.runCmd(),
 		a.budgetCmd(),
 		a.compareCmd(),
+		a.gateCmd(),
 		a.campaignCmd(),
 		a.corpusCmd(),
 		a.reportCmd(),

@@ -44,7 +44,7 @@ func (g *judge) judge() (Verdict, error) {
 	p := g.policy
 	v := Verdict{
 		Evidence: g.word, Estimand: evaluator.EstimandLike, Reasons: []Reason{}, Arms: []ArmDenominators{}, Preconditions: []CheckVerdict{}, Rules: []RuleVerdict{},
-		Policy: PolicyRef{p.Name, p.Kind, p.digest, evaluator.Num(p.Alpha), evaluator.Num(p.Power), p.Multiplicity},
+		Policy: p.ref(),
 	}
 	var err error
 	if g.look, err = g.place(); err != nil {

@@ -109,7 +109,7 @@ func (g *judge) tTest(t *test, m *evaluator.Metric, c contrast, d *stats.Differe
 		return err
 	}
 	t.pass, t.fail, t.testable = one.P, 1-one.P, true
-	f.P = new(evaluator.Num(one.P))
+	f.P = pNum(one.P)
 	half := quantile(df, 1-g.look.alpha) * se
 	lo, hi := c.turn*d.Mean-half, c.turn*d.Mean+half
 	mde := evaluator.SmallestDetectable(se, df, g.look.alpha, g.policy.Power)
@@ -123,7 +123,7 @@ func (g *judge) tTest(t *test, m *evaluator.Metric, c contrast, d *stats.Differe
 			return nil
 		}
 		mde /= c.base
-		f.Method = string(evaluator.MethodFor(d)) + " by family, t, of the arm less " + evaluator.Num(c.scaled).String() + " times the baseline (Fieller)"
+		f.Method = string(evaluator.MethodFor(d)) + " by family, t, of the arm less " + say(c.scaled) + " times the baseline (Fieller)"
 		g.ratio(f, p.Pairs)
 	}
 	f.MDE = new(evaluator.Num(mde))
@@ -186,7 +186,7 @@ func (g *judge) flat(t *test, m *evaluator.Metric, c contrast, d *stats.Differen
 	}
 	f := &t.figure
 	f.Method = "Tango score, each family one pair"
-	f.P, t.pass, t.fail, t.testable = new(evaluator.Num(z.P)), z.P, 1-z.P, true
+	f.P, t.pass, t.fail, t.testable = pNum(z.P), z.P, 1-z.P, true
 	lo, hi := iv.Lo, iv.Hi
 	if c.turn < 0 {
 		lo, hi = -iv.Hi, -iv.Lo
@@ -200,10 +200,10 @@ func (g *judge) flat(t *test, m *evaluator.Metric, c contrast, d *stats.Differen
 func (t *test) conclude(alpha, pass, fail float64, count int) {
 	f := &t.figure
 	if count > 1 {
-		f.PAdjusted, f.AdjustedOver = new(evaluator.Num(pass)), count
+		f.PAdjusted, f.AdjustedOver = pNum(pass), count
 	}
 	r := t.rule
-	what := "margin " + evaluator.Num(*r.Margin).String()
+	what := "margin " + say(*r.Margin)
 	if r.compare == SuperiorTo && *r.Margin == 0 {
 		what = "0"
 	}
@@ -212,7 +212,7 @@ func (t *test) conclude(alpha, pass, fail float64, count int) {
 		t.outcome = Fail
 		t.add(CodeLimit, "%s lies on the wrong side of %s", t.interval("the whole interval"), what)
 	case pass > alpha && t.pass <= alpha:
-		t.undecided(CodeMultiplicity, "p %s alone, %s adjusted for %s: above %s", f.P, f.PAdjusted, plural(count, "comparison", "comparisons"), evaluator.Num(alpha))
+		t.undecided(CodeMultiplicity, "p %s alone, %s adjusted for %s: above %s", sayAt(f.P), sayAt(f.PAdjusted), plural(count, "comparison", "comparisons"), say(alpha))
 	case pass > alpha:
 		text := t.interval("the interval") + " holds " + what
 		if r.compare == SuperiorTo {
@@ -220,13 +220,13 @@ func (t *test) conclude(alpha, pass, fail float64, count int) {
 		}
 		t.undecided(CodeStraddles, "%s", text)
 	case t.mdeOver:
-		t.undecided(CodeMDE, "the smallest difference that could be detected, %s, is larger than the margin %s", f.MDE, evaluator.Num(*r.Margin))
+		t.undecided(CodeMDE, "the smallest difference that could be detected, %s, is larger than the margin %s", sayAt(f.MDE), say(*r.Margin))
 	default:
 		t.outcome = Pass
 	}
 	t.censored(r.Metric, r.Arm, f.Censored)
 	if t.mdeOver && t.outcome == Inconclusive && !slices.ContainsFunc(t.reasons, func(x Reason) bool { return x.Code == CodeMDE }) {
-		t.add(CodeMDE, "the smallest difference that could be detected, %s, is larger than the margin %s", f.MDE, evaluator.Num(*r.Margin))
+		t.add(CodeMDE, "the smallest difference that could be detected, %s, is larger than the margin %s", sayAt(f.MDE), say(*r.Margin))
 	}
 }
 
@@ -235,11 +235,11 @@ func (t *test) interval(word string) string {
 	f := &t.figure
 	switch {
 	case f.Wealth != nil:
-		return "the e-process, which reached " + f.Wealth.String() + ","
+		return "the e-process, which reached " + sayAt(f.Wealth) + ","
 	case f.Lower == nil || f.Upper == nil:
 		return word + ", which is unbounded,"
 	}
-	return word + " " + f.Lower.String() + " to " + f.Upper.String()
+	return word + " " + sayAt(f.Lower) + " to " + sayAt(f.Upper)
 }
 
 // multiplicity adjusts the p values of rules that are one hypothesis about an
@@ -384,7 +384,7 @@ func (g *judge) betDifference(t *test, m *evaluator.Metric, c contrast) error {
 // betRate is the e-process of an absolute rule.
 func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit float64) error {
 	if !m.Bounded || limit <= 0 || limit >= 1 {
-		t.undecided(CodeLook, "an e-process cannot show %s against %s", m.Name, evaluator.Num(limit))
+		t.undecided(CodeLook, "an e-process cannot show %s against %s", m.Name, say(limit))
 		return nil
 	}
 	turn := float64(m.Better)
@@ -419,11 +419,11 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 	switch {
 	case t.fail <= alpha:
 		t.outcome = Fail
-		t.add(CodeLimit, "the e-process against keeping limit %s reached %s", evaluator.Num(limit), wealthNum(bad))
+		t.add(CodeLimit, "the e-process against keeping limit %s reached %s", say(limit), sayAt(wealthNum(bad)))
 	case t.pass <= alpha:
 		t.outcome = Pass
 	default:
-		t.undecided(CodeStraddles, "the e-process reached %s of %s", t.figure.Wealth, evaluator.Num(1/alpha))
+		t.undecided(CodeStraddles, "the e-process reached %s of %s", sayAt(t.figure.Wealth), say(1/alpha))
 	}
 	return nil
 }
@@ -432,8 +432,8 @@ func (t *test) wealth(good, bad *stats.Betting) {
 	t.pass, t.fail = good.Peak().P(), bad.Peak().P()
 	f := &t.figure
 	f.Method = "betting e-process over families in the order of their names"
-	f.P, f.Wealth = new(evaluator.Num(t.pass)), wealthNum(good)
-	f.Notes = append(f.Notes, fmt.Sprintf("%d families staked; the bet against the arm reached %s", good.Families(), wealthNum(bad)))
+	f.P, f.Wealth = pNum(t.pass), wealthNum(good)
+	f.Notes = append(f.Notes, fmt.Sprintf("%d families staked; the bet against the arm reached %s", good.Families(), sayAt(wealthNum(bad))))
 }
 
 // mostWealth is the greatest e-value shown: beyond it nobody needs the digits.
@@ -442,3 +442,6 @@ const mostWealth = 1e9
 func wealthNum(b *stats.Betting) *evaluator.Num {
 	return new(evaluator.Num(math.Min(b.Peak().Value(), mostWealth)))
 }
+
+// pNum is a p value as it is shown: never 0, which no test can claim.
+func pNum(p float64) *evaluator.Num { return new(evaluator.Num(math.Max(p, 1e-9))) }

@@ -154,9 +154,9 @@ func (t *test) decide(pass, fail bool, straddle, broken string, near, far, limit
 		t.outcome = Pass
 	case fail:
 		t.outcome = Fail
-		t.add(CodeLimit, broken, far, limit)
+		t.add(CodeLimit, broken, sayAt(far), sayAt(limit))
 	default:
-		t.undecided(CodeStraddles, "the interval holds the limit: "+straddle, near, limit)
+		t.undecided(CodeStraddles, "the interval holds the limit: "+straddle, sayAt(near), sayAt(limit))
 	}
 }
 
@@ -176,7 +176,7 @@ func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
 	t.outcome = Pass
 	if bad {
 		t.outcome = Fail
-		t.add(CodeLimit, "%s is %s, %s limit %s", m.Name, got, word, want)
+		t.add(CodeLimit, "%s is %s, %s limit %s", m.Name, say(got), word, say(want))
 	}
 	t.censored(m.Name, t.rule.Arm, t.figure.Censored)
 }
@@ -193,7 +193,7 @@ func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusa
 	case m.Bounded && (m.Rare || flat):
 		units := t.units
 		x := stats.Proportion{X: math.Min(d.Mean*units, units), N: units}
-		f.Method = fmt.Sprintf("Clopper-Pearson, %s families as units", evaluator.Num(units))
+		f.Method = fmt.Sprintf("Clopper-Pearson, %s families as units", say(units))
 		if hi, err = x.ClopperPearsonUpper(level); err == nil {
 			lo, err = x.ClopperPearsonLower(level)
 		}
@@ -202,7 +202,7 @@ func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusa
 		}
 	case flat && m.Rare && d.Mean == 0:
 		units := t.units
-		f.Method = fmt.Sprintf("Poisson, %s families as exposure", evaluator.Num(units))
+		f.Method = fmt.Sprintf("Poisson, %s families as exposure", say(units))
 		if hi, err = stats.PoissonUpper(0, units, level); err != nil {
 			return 0, 0, err
 		}
@@ -235,7 +235,7 @@ func (g *judge) errorOf(t *test, d *stats.Difference) (se, df float64) {
 	f.SE, f.DF = new(evaluator.Num(se)), new(evaluator.Num(df))
 	f.Method = string(method) + " by family, t"
 	if method == stats.CR2 {
-		t.note("the largest family holds %s times the average: CR2 with Satterthwaite degrees of freedom", evaluator.Num(d.Imbalance))
+		t.note("the largest family holds %s times the average: CR2 with Satterthwaite degrees of freedom", say(d.Imbalance))
 	}
 	return se, df
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/agentrooms/qualify/evaluator"
@@ -191,4 +193,25 @@ func texts(rs []Reason) string {
 		out[i] = r.Text
 	}
 	return strings.Join(out, "; ")
+}
+
+// say writes a statistic for a reason: four significant digits, because the
+// figure beside it has them all.
+func say[F ~float64](f F) string {
+	r := evaluator.Num(f).Round()
+	if math.Abs(r) >= 1e4 {
+		return strconv.FormatFloat(r, 'f', 0, 64)
+	}
+	s, err := strconv.ParseFloat(strconv.FormatFloat(r, 'g', 4, 64), 64)
+	if err != nil {
+		return evaluator.Num(f).String()
+	}
+	return evaluator.Num(s).String()
+}
+
+func sayAt(n *evaluator.Num) string {
+	if n == nil {
+		return "unknown"
+	}
+	return say(*n)
 }

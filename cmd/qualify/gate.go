@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/evaluator/gate"
+	"github.com/agentrooms/qualify/reports"
+)
+
+// gateFlags are the flags of qualify gate.
+type gateFlags struct {
+	policy, corpus, format string
+	junit, summary         string
+	plan, printDefault     bool
+	json                   bool
+}
+
+var gateFormats = []string{formatTable, formatMarkdown, formatJSON}
+
+func (a *app) gateCmd() *cobra.Command {
+	var f gateFlags
+	c := &cobra.Command{
+		Use:   "gate CAMPAIGN",
+		Short: "Judge a campaign by a release policy: PASS, FAIL or INCONCLUSIVE",
+		Long: `Judge a stored campaign by a release policy. CAMPAIGN is an id or a name (the
+newest of that name). Every figure is computed again from the stored traces and
+the gold of the corpus; no stored summary is read. Without --policy it is the
+policy that --print-default shows; builtin:simulation is the one for simulated
+evidence, which no policy for measured evidence can pass.
+
+With --plan nothing is judged: it prints the families and trials that each rule
+needs to be able to pass, for a campaign file, builtin:demo or a stored campaign.
+
+Exit 0 PASS, 1 FAIL, 2 INCONCLUSIVE; with --plan 0.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.json {
+				if c.Flags().Changed("format") && f.format != formatJSON {
+					return usagef("--json and --format %s: give one of them", f.format)
+				}
+				f.format = formatJSON
+			}
+			if !slices.Contains(gateFormats, f.format) {
+				return usagef("--format %q: this version writes %s", f.format, strings.Join(gateFormats, ", "))
+			}
+			if f.printDefault && len(args) > 0 {
+				return usagef("--print-default takes no campaign; it prints a policy")
+			}
+			if !f.printDefault && len(args) == 0 {
+				return usagef("gate: missing CAMPAIGN%s", seeHelp(c))
+			}
+			policy, err := readPolicy(f.policy)
+			if err != nil {
+				return err
+			}
+			if f.printDefault {
+				_, err := a.out.Write(policy.Text())
+				return err
+			}
+			return a.gate(c.Context(), args[0], policy, f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.policy, "policy", policyPrefix+gate.PolicyDefault, "policy `FILE`, or "+policyPrefix+strings.Join(gate.BuiltinNames(), ", "+policyPrefix))
+	fl.BoolVar(&f.plan, "plan", false, "print what each rule needs to be able to pass, before money is spent")
+	fl.BoolVar(&f.printDefault, "print-default", false, "print the default policy, or that of --policy, and stop")
+	fl.StringVar(&f.format, "format", formatTable, "`FORMAT`: "+strings.Join(gateFormats, ", "))
+	fl.BoolVar(&f.json, "json", false, "print one JSON document")
+	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML, one test case a rule, to `FILE`")
+	fl.StringVar(&f.summary, "summary", "", "also append Markdown to `FILE`, such as $GITHUB_STEP_SUMMARY")
+	corpusFlag(c, &f.corpus)
+	return c
+}
+
+// policyPrefix names a policy that ships with the tool in place of a file.
+const policyPrefix = "builtin:"
+
+// readPolicy reads a policy file or one that ships with the tool.
+func readPolicy(name string) (*gate.Policy, error) {
+	if b, ok := strings.CutPrefix(name, policyPrefix); ok {
+		p, ok, err := gate.Builtin(b)
+		if !ok {
+			return nil, usagef("%s: no such policy; this build has %s", name, policyPrefix+strings.Join(gate.BuiltinNames(), ", "+policyPrefix))
+		}
+		return p, err
+	}
+	file, err := openInput(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, mostPolicy+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, usagef("%w", err)
+	}
+	if len(data) > mostPolicy {
+		return nil, usagef("%s: is over %d bytes; that is no policy", name, mostPolicy)
+	}
+	p, err := gate.Parse(name, data)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return p, nil
+}
+
+// mostPolicy bounds a policy file, in bytes.
+const mostPolicy = 1 << 20
+
+func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlags) error {
+	if f.plan {
+		if f.junit != "" || f.summary != "" {
+			return usagef("--plan judges nothing: leave --junit and --summary out")
+		}
+		return a.gatePlan(ctx, which, p, f)
+	}
+	if _, err := checkOutput(f.junit); err != nil {
+		return err
+	}
+	return a.withStore(ctx, func(s store.Store) error {
+		doc, err := a.judge(ctx, s, which, p, f.corpus)
+		if err != nil {
+			return err
+		}
+		if err := writeGate(a.out, f.format, doc); err != nil {
+			return err
+		}
+		if err := a.gateFiles(doc, f); err != nil {
+			return err
+		}
+		if doc.Exit == exitOK {
+			return nil
+		}
+		return verdict(doc.Exit)
+	})
+}
+
+// judge computes the verdict on a stored campaign.
+func (a *app) judge(ctx context.Context, s store.Store, which string, p *gate.Policy, corpusName string) (*gate.Document, error) {
+	in, err := a.readGateInput(ctx, s, which, corpusName)
+	if err != nil {
+		return nil, err
+	}
+	evidence, err := in.evidence(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	v, err := gate.Evaluate(p, evidence)
+	var faults gate.Faults
+	if errors.As(err, &faults) {
+		return nil, usagef("%w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return in.document(v), nil
+}
+
+func writeGate(w io.Writer, format string, doc *gate.Document) error {
+	switch format {
+	case formatJSON:
+		return reports.JSON(w, doc)
+	case formatMarkdown:
+		return reports.VerdictMarkdown(w, doc)
+	}
+	return reports.VerdictTable(w, doc)
+}
+
+// gateFiles writes what is asked for beside stdout.
+func (a *app) gateFiles(doc *gate.Document, f gateFlags) error {
+	if f.junit != "" {
+		var b bytes.Buffer
+		if err := reports.VerdictJUnit(&b, doc); err != nil {
+			return err
+		}
+		if err := writeFile(f.junit, b.Bytes()); err != nil {
+			return err
+		}
+	}
+	if f.summary == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := reports.VerdictMarkdown(&b, doc); err != nil {
+		return err
+	}
+	return appendSummary(f.summary, b.Bytes())
+}
+
+// mostSummary keeps a step summary under the 1 MiB at which the runner of
+// GitHub Actions refuses the whole file.
+const mostSummary = 1<<20 - 1024
+
+// appendSummary appends to a step summary what still fits, cut at a line.
+func appendSummary(path string, text []byte) (err error) {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // a summary is for everybody
+	if err != nil {
+		return usagef("--summary %s: %w", path, cause(err))
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	info, err := out.Stat()
+	if err != nil {
+		return usagef("--summary %s: %w", path, cause(err))
+	}
+	const note = "\n(The rest is left out: a step summary holds 1 MiB. The JSON of the verdict has it all.)\n"
+	if room := mostSummary - info.Size(); int64(len(text)) > room {
+		cut := max(room-int64(len(note)), 0)
+		text = text[:bytes.LastIndexByte(text[:cut], '\n')+1]
+		text = append(slices.Clone(text), note...)
+	}
+	if _, err = out.Write(text); err != nil {
+		return fmt.Errorf("--summary %s: %w", path, err)
+	}
+	return nil
+}
+
+// gatePlan prints what the rules need, for a campaign that ran or is to run.
+func (a *app) gatePlan(ctx context.Context, which string, p *gate.Policy, f gateFlags) error {
+	design, name, err := a.design(ctx, which, f.corpus)
+	if err != nil {
+		return err
+	}
+	doc, err := gate.Plan(p, design)
+	var faults gate.Faults
+	if errors.As(err, &faults) {
+		return usagef("%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	doc.Tool, doc.Campaign = toolName, name
+	switch f.format {
+	case formatJSON:
+		return a.printJSON(doc)
+	case formatMarkdown:
+		return reports.GatePlanMarkdown(a.out, doc)
+	}
+	return reports.GatePlanTable(a.out, doc)
+}
+
+// design is the size of a campaign: a file, a built-in one, or one in the store.
+func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design, string, error) {
+	_, statErr := os.Stat(which)
+	if strings.HasPrefix(which, builtinPrefix) || strings.HasSuffix(which, ".yaml") || strings.HasSuffix(which, ".yml") || statErr == nil {
+		plan, _, err := resolvePlan(which, campaigns.Override{})
+		if err != nil {
+			return gate.Design{}, "", err
+		}
+		return designOf(plan), plan.Name, nil
+	}
+	var d gate.Design
+	var name string
+	err := a.withStore(ctx, func(s store.Store) error {
+		camp, err := findCampaign(ctx, s, which)
+		if err != nil {
+			return err
+		}
+		cs, err := loadCases(corpusName, ".")
+		if err != nil {
+			return err
+		}
+		plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
+		if err != nil {
+			return usagef("%w; name the corpus it ran on with --corpus", err)
+		}
+		d, name = designOf(plan), plan.Name
+		return nil
+	})
+	return d, name, err
+}
+
+func designOf(p *campaigns.Plan) gate.Design {
+	return gate.Design{Arms: armNames(p), Cases: tableCases(p.SelectedCases()), Trials: p.Trials}
+}
