@@ -115,3 +115,44 @@ func (b *Betting) Now() Evidence { return Evidence{Log: b.log} }
 // Peak is the greatest wealth so far, at least 1: its P is the anytime-valid p
 // value of the process, and a boundary once crossed stays crossed.
 func (b *Betting) Peak() Evidence { return Evidence{Log: b.peak} }
+
+// bettingGrid is the number of hypotheses that BettingLower tries.
+const bettingGrid = 1000
+
+// BettingLower is the lower confidence bound of the mean of observations in
+// [low, high], in their declared order, that holds at every number of families
+// at once with confidence 1 − alpha: the greatest of 999 evenly spaced values
+// up to which a bet (λ predicted) against every "mean ≤ value" has reached
+// 1/alpha, or low when there is none. Negate observations and bounds for an
+// upper bound.
+//
+// It assumes what Betting does. The grid costs up to a 1,000th of the range and
+// no confidence: a false bound means that the bet against the first grid value
+// at or over the true mean has won. ErrNoData, ErrRange, ErrNotFinite.
+func BettingLower(xs []float64, low, high, alpha float64) (float64, error) {
+	const method = "betting confidence sequence"
+	if len(xs) == 0 {
+		return 0, refuse(method, ErrNoData, "0 families")
+	}
+	if !(alpha > 0 && alpha < 1) {
+		return 0, refuse(method, ErrRange, "alpha %v", alpha)
+	}
+	bound := low
+	for i := 1; i < bettingGrid; i++ {
+		null := low + (high-low)*float64(i)/bettingGrid
+		b, err := NewBetting(BettingRule{Low: low, High: high, Null: null})
+		if err != nil {
+			return 0, err
+		}
+		for _, x := range xs {
+			if _, err := b.Add(x); err != nil {
+				return 0, err
+			}
+		}
+		if !b.Peak().Rejects(alpha) {
+			break
+		}
+		bound = null
+	}
+	return bound, nil
+}

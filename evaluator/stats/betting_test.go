@@ -151,10 +151,64 @@ func TestS9_RateBelow(t *testing.T) {
 	}
 }
 
+// TestS9_BettingLowerHoldsAtEveryFamily: looked at after every fifth of 30 families the
+// bound is ever over the true mean in at most alpha of the runs; it rises with
+// more families and agrees with the test.
+func TestS9_BettingLowerHoldsAtEveryFamily(t *testing.T) {
+	t.Parallel()
+	const runs, families, alpha, mean = 200, 30, .1, .2
+	rng := rand.New(rand.NewPCG(9, 3))
+	wrong, last := 0, 0.0
+	for range runs {
+		var xs []float64
+		over := false
+		for i := range families {
+			x := -1.0
+			if rng.Float64() < (1+mean)/2 {
+				x = 1
+			}
+			if xs = append(xs, x); i%5 < 4 {
+				continue
+			}
+			bound := value[float64](t)(BettingLower(xs, -1, 1, alpha))
+			over = over || bound > mean
+			last = bound
+		}
+		if over {
+			wrong++
+		}
+		zero := value[*Betting](t)(NonInferiorBetting(0))
+		for _, x := range xs {
+			value[Evidence](t)(zero.Add(x))
+		}
+		if last >= 0 && !zero.Peak().Rejects(alpha) {
+			t.Errorf("bound %v, but superiority is not shown: %v", last, zero.Peak().Value())
+		}
+	}
+	if float64(wrong)/runs > alpha+4*math.Sqrt(alpha*(1-alpha)/runs) {
+		t.Errorf("over the mean in %d of %d runs", wrong, runs)
+	}
+	same := make([]float64, 100)
+	for i := range same {
+		same[i] = .5
+	}
+	few, many := value[float64](t)(BettingLower(same[:10], -1, 1, .05)), value[float64](t)(BettingLower(same, -1, 1, .05))
+	if !(few < many && many < .5 && many > .4) {
+		t.Errorf("bounds of a mean of .5: %v after 10 families, %v after 100", few, many)
+	}
+	if none := value[float64](t)(BettingLower([]float64{1}, -1, 1, .05)); none >= 0 {
+		t.Errorf("one family bounds the mean by %v", none)
+	}
+}
+
 func TestS9_BettingRefusals(t *testing.T) {
 	t.Parallel()
 	made := func(_ *Betting, err error) error { return err }
 	ok := value[*Betting](t)(NonInferiorBetting(.1))
+	lower := func(xs []float64, low, alpha float64) error {
+		_, err := BettingLower(xs, low, 1, alpha)
+		return err
+	}
 	add := func(x float64) error { _, err := ok.Add(x); return err }
 	for i, c := range []struct{ got, want error }{
 		{made(NonInferiorBetting(1)), ErrRange},
@@ -166,6 +220,12 @@ func TestS9_BettingRefusals(t *testing.T) {
 		{made(NewBetting(BettingRule{Low: -1, High: 1, Fixed: 1})), ErrRange},
 		{made(NewBetting(BettingRule{Low: -1, High: 1, Fixed: -1})), ErrRange},
 		{made(NewBetting(BettingRule{Low: math.Inf(-1), High: 1})), ErrNotFinite},
+		{lower(nil, -1, .05), ErrNoData},
+		{lower([]float64{0}, -1, 0), ErrRange},
+		{lower([]float64{0}, 2, .05), ErrRange},
+		{lower([]float64{-2}, -1, .05), ErrRange},
+		{lower([]float64{math.NaN()}, -1, .05), ErrNotFinite},
+		{lower([]float64{0}, math.Inf(-1), .05), ErrNotFinite},
 		{add(1.5), ErrRange},
 		{add(math.NaN()), ErrNotFinite},
 	} {
