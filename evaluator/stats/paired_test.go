@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -463,6 +464,45 @@ func TestS1_FamiliesNeeded(t *testing.T) {
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("refusal %d: got %v, want %v", i, c.got, c.want)
+		}
+	}
+}
+
+// TestS1_CR2CoversWhereOneFamilyIsLarge: where one family holds a third of the
+// cases CR1 claims too much, CR2 does not; families that are nearly balanced
+// need neither remedy nor flag.
+func TestS1_CR2CoversWhereOneFamilyIsLarge(t *testing.T) {
+	t.Parallel()
+	const campaigns, families = 1200, 16
+	slack := 3 * math.Sqrt(.05*.95/campaigns)
+	for _, large := range []int{3, 24} {
+		rng := rand.New(rand.NewPCG(31, uint64(large)))
+		covered1, covered2 := 0, 0
+		for range campaigns {
+			var pairs []Pair
+			for f := range families {
+				size, effect := 3, rng.NormFloat64()
+				if f == 0 {
+					size = large
+				}
+				for range size {
+					pairs = append(pairs, Pair{fmt.Sprint(f), effect + rng.NormFloat64(), 0})
+				}
+			}
+			d := value[Difference](t)(PairedDifference(pairs, .95))
+			if d.T1.Lo <= 0 && 0 <= d.T1.Hi {
+				covered1++
+			}
+			if d.T2.Lo <= 0 && 0 <= d.T2.Hi {
+				covered2++
+			}
+		}
+		one, two := float64(covered1)/campaigns, float64(covered2)/campaigns
+		if two < .945-slack {
+			t.Errorf("largest family of %d: CR2 covers %.3f", large, two)
+		}
+		if large == 3 && one < .95-slack || large == 24 && one > .935 {
+			t.Errorf("largest family of %d: CR1 covers %.3f", large, one)
 		}
 	}
 }
