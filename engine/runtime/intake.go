@@ -110,9 +110,10 @@ func (l Live) append(ctx context.Context, in Intake) (a Answer, done bool, err e
 	}
 	ev := in.Event
 	ev.AtUS = max(r.watch.us(), r.now)
+	// Copies: an attempt that is lost must not leave its seals behind.
+	ev.Message, ev.Command = clonePtr(ev.Message), clonePtr(ev.Command)
 	if ev.Command != nil {
-		command := *ev.Command
-		if ev.Command = &command; command.Key != "" {
+		if ev.Command.Key != "" {
 			if err := r.resolveCommand(ctx, ev.Command); err != nil {
 				return a, false, fmt.Errorf("room %s: %w", l.Room, err)
 			}
