@@ -10,8 +10,12 @@ import "math"
 // It assumes that the order of the families was declared before any result
 // (else the order can be chosen to win) and nothing else: families may be of
 // any size and distribution. Each family is one observation, its mean, so the
-// estimand is the mean over families. The zero value is unusable; use
-// NewBetting, NonInferiorBetting or RateBelowBetting.
+// estimand is the mean over families. Add a family once, when all of its planned
+// trials are done: families cut short, or means that change from look to look,
+// make another process at every look, and no level holds for looking at several.
+//
+// The zero value is unusable; use NewBetting, NonInferiorBetting or
+// RateBelowBetting.
 type Betting struct {
 	rule  BettingRule
 	n     int
