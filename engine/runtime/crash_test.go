@@ -74,6 +74,15 @@ func trailOf(t testing.TB, cfg runtime.Config, j model.Journal) trail {
 	}
 }
 
+// inRoom is the trail as if its room had another id in the store.
+func inRoom(room string, tr trail) trail {
+	tr.Head.Room = room
+	for i := range tr.Effects {
+		tr.Effects[i].Room = room
+	}
+	return tr
+}
+
 // differs is cmp.Diff, quick when there is nothing to say.
 func differs(want, got trail) string {
 	if reflect.DeepEqual(want, got) {

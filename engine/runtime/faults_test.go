@@ -150,18 +150,14 @@ func TestR45_AnyStoreFaultLeavesOneTrailInSQLite(t *testing.T) {
 	}()
 	for _, kind := range faultstore.Kinds() {
 		for i, f := range faultsOf(kind, calls, oftener(80, 10)) {
-			if int64(i)%oftener(4, 1) != 0 {
+			if int64(i)%oftener(2, 1) != 0 {
 				continue
 			}
 			room := fmt.Sprintf("%s/%s/%d", kind, f.Op, f.Nth)
 			s := told()
 			change := s.change
 			s.change = func(c *runtime.Config) { change(c); c.Name, c.Room = "case/arm/0", room }
-			got := struck(t, s, st, f)
-			got.Head.Room = want.Head.Room
-			for i := range got.Effects {
-				got.Effects[i].Room = want.Head.Room
-			}
+			got := inRoom(want.Head.Room, struck(t, s, st, f))
 			if diff := differs(want, got); diff != "" {
 				t.Errorf("%s at %s %d:\n%s", kind, f.Op, f.Nth, diff)
 			}
@@ -228,9 +224,41 @@ func TestR49_RandomFaultsAndCrashesProperty(t *testing.T) {
 	want, calls := undisturbed(t, snapping(golden()))
 	rounds := oftener(2, 80) // of TestMain's 25 histories each
 	for i := range rounds {
-		t.Run(fmt.Sprintf("round %d", i+1), rapid.MakeCheck(func(rt *rapid.T) { randomHistory(t, rt, want, calls) }))
+		t.Run(fmt.Sprintf("round %d", i+1), rapid.MakeCheck(func(rt *rapid.T) {
+			randomHistory(t, rt, memory.New(memory.Options{}), golden(), want, calls)
+		}))
 	}
 }
+
+// The same over SQLite, every history in a room of its own in one file: 25
+// histories; 500 when QUALIFY_LONG is set.
+func TestR49_RandomFaultsAndCrashesPropertyInSQLite(t *testing.T) {
+	t.Parallel()
+	want, calls := undisturbed(t, snapping(golden()))
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	n := 0
+	for i := range oftener(1, 20) {
+		t.Run(fmt.Sprintf("round %d", i+1), rapid.MakeCheck(func(rt *rapid.T) {
+			n++
+			s := golden()
+			s.room = fmt.Sprintf("room/%d", n)
+			randomHistory(t, rt, kept{st}, s, want, calls)
+		}))
+	}
+}
+
+// kept is a store that its decorators do not close.
+type kept struct{ store.Store }
+
+func (kept) Close() error { return nil }
 
 // randomPlan draws up to three faults, or faults by chance.
 func randomPlan(rt *rapid.T, calls map[faultstore.Op]int64) faultstore.Plan {
@@ -250,9 +278,8 @@ func randomPlan(rt *rapid.T, calls map[faultstore.Op]int64) faultstore.Plan {
 	return p
 }
 
-func randomHistory(t *testing.T, rt *rapid.T, want trail, calls map[faultstore.Op]int64) {
-	st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
-	s := golden()
+func randomHistory(t *testing.T, rt *rapid.T, st store.Store, s scene, want trail, calls map[faultstore.Op]int64) {
+	j := &model.MemoryJournal{}
 	s.snaps = rapid.SampledFrom([]int64{1, 3000}).Draw(rt, "snapshots from bytes")
 	// After these processes the store is sound and nobody dies, so that the
 	// room comes to an end.
@@ -280,7 +307,7 @@ func randomHistory(t *testing.T, rt *rapid.T, want trail, calls map[faultstore.O
 	if _, err := runtime.Run(t.Context(), cfg); err != nil {
 		rt.Fatal(err)
 	}
-	if diff := differs(want, trailOf(t, cfg, j)); diff != "" {
+	if diff := differs(want, inRoom(want.Head.Room, trailOf(t, cfg, j))); diff != "" {
 		rt.Fatalf("another trail:\n%s", diff)
 	}
 }

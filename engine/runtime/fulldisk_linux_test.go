@@ -47,7 +47,7 @@ func TestR45_ADiskThatIsReallyFull(t *testing.T) {
 		if n == 200 {
 			t.Fatal("the disk does not fill up")
 		}
-		s := golden()
+		s := snapping(golden())
 		s.change = func(c *runtime.Config) { c.Name, c.Room = "case/arm/0", fmt.Sprintf("room/%03d", n) }
 		j = &model.MemoryJournal{}
 		cfg = s.config(t, st, j)
@@ -67,11 +67,7 @@ func TestR45_ADiskThatIsReallyFull(t *testing.T) {
 	if _, err := runtime.Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	got := trailOf(t, cfg, j)
-	got.Head.Room = want.Head.Room
-	for i := range got.Effects {
-		got.Effects[i].Room = want.Head.Room
-	}
+	got := inRoom(want.Head.Room, trailOf(t, cfg, j))
 	if diff := differs(want, got); diff != "" {
 		t.Error(diff)
 	}

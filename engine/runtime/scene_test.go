@@ -116,7 +116,8 @@ type scene struct {
 	limits   runtime.Limits
 	keys     bool
 	tick     int64
-	snaps    int64 // bytes of a tail worth a snapshot, 0 for the default
+	room     string // id in the store, "" for the usual one
+	snaps    int64  // bytes of a tail worth a snapshot, 0 for the default
 	change   func(*runtime.Config)
 	provider func(scripted.Config) scripted.Config
 }
@@ -179,6 +180,9 @@ func (s scene) config(t testing.TB, st store.Rooms, j model.Journal) runtime.Con
 	cfg := runtime.Config{
 		Folds: s.folds(), Store: st, Room: "campaign/case/arm/0", Salt: []byte("salt"), Funds: store.FundsSimulated,
 		Provider: p, Prices: prices(), Model: "m", MaxOutputTokens: 100, Limits: limits, SendKeys: s.keys, SnapshotBytes: s.snaps,
+	}
+	if s.room != "" {
+		cfg.Room = s.room
 	}
 	if s.change != nil {
 		s.change(&cfg)

@@ -606,11 +606,7 @@ func TestR45_AnyFaultOfARestartLeavesOneTrail(t *testing.T) {
 					if _, err := runtime.Run(t.Context(), cfg); err != nil {
 						t.Fatal(err)
 					}
-					got := trailOf(t, cfg, j)
-					got.Head.Room = want.Head.Room
-					for i := range got.Effects {
-						got.Effects[i].Room = want.Head.Room
-					}
+					got := inRoom(want.Head.Room, trailOf(t, cfg, j))
 					if diff := differs(want, got); diff != "" {
 						t.Errorf("%s of %s, died at %d:\n%s", kind, op, i, diff)
 					}

@@ -1,0 +1,22 @@
+package runtime
+
+import "context"
+
+// Restart is what a process does with an open room before anything else: it
+// loads the room and rebuilds its state. It returns how many rows it had to
+// fold.
+func Restart(ctx context.Context, cfg Config) (int, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return 0, err
+	}
+	l, err := cfg.Store.LoadTail(ctx, cfg.Room)
+	if err != nil {
+		return 0, err
+	}
+	r, _, err := restart(ctx, cfg.Folds, cfg.Store, l)
+	if err != nil {
+		return 0, err
+	}
+	return len(r.loaded.Rows), nil
+}
