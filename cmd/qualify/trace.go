@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -232,33 +230,4 @@ func writeTrace(folder, key string, content []byte) error {
 		return usagef("%w", err)
 	}
 	return writeFile(path, content)
-}
-
-// writeFile replaces a file in one step: temporary file, flush, rename. Its
-// permissions are those that the user's umask leaves.
-func writeFile(path string, content []byte) error {
-	tmp, err := createBeside(path)
-	if err != nil {
-		return usagef("%w", err)
-	}
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
-	}
-	return nil
-}
-
-// createBeside makes a new file in the folder of path.
-func createBeside(path string) (*os.File, error) {
-	for n := 0; ; n++ {
-		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".qualify-%d-%d", os.Getpid(), n))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
 }

@@ -18,12 +18,16 @@ import (
 // page and flushed to the disk before it gets its name, so what is at target is
 // a whole store or nothing. ErrExists when something is there already: nothing
 // is ever overwritten.
-func (s *Store) CopyTo(ctx context.Context, target string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("copy store to %s: %w", target, err)
-		}
-	}()
+func (s *Store) CopyTo(ctx context.Context, target string) error {
+	if err := s.copyTo(ctx, target, func(_ string, f func() error) error { return f() }); err != nil {
+		return fmt.Errorf("copy store to %s: %w", target, err)
+	}
+	return nil
+}
+
+// copyTo makes the copy in steps, each by way of do, so that tests can let each
+// fail before or after it is done.
+func (s *Store) copyTo(ctx context.Context, target string, do func(step string, f func() error) error) (err error) {
 	if _, err := os.Lstat(target); err == nil {
 		return store.ErrExists
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -34,37 +38,38 @@ func (s *Store) CopyTo(ctx context.Context, target string) (err error) {
 	if err != nil {
 		return err
 	}
+	name := temp.Name()
 	defer func() {
-		if rerr := os.Remove(temp.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
 	}()
-	if err := temp.Close(); err != nil {
-		return err
+	for _, step := range []struct {
+		name string
+		f    func() error
+	}{
+		{"close", temp.Close},
+		{"permissions", func() error { return likeFile(name, s.path) }},
+		{"copy", func() error { return s.vacuumInto(ctx, name) }},
+		{"check", func() error { return checkCopy(ctx, name) }},
+		{"flush", func() error { return flush(name) }},
+		{"place", func() error { return place(name, target) }},
+		{"flush names", func() error { return flushNames(dir) }},
+	} {
+		if err := do(step.name, step.f); err != nil {
+			return err
+		}
 	}
-	like, err := os.Stat(s.path)
+	return nil
+}
+
+// likeFile gives a file the permissions of another.
+func likeFile(path, other string) error {
+	like, err := os.Stat(other)
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(temp.Name(), like.Mode().Perm()); err != nil {
-		return err
-	}
-	if err := s.vacuumInto(ctx, temp.Name()); err != nil {
-		return err
-	}
-	if err := checkCopy(ctx, temp.Name()); err != nil {
-		return err
-	}
-	if err := flush(temp.Name()); err != nil {
-		return err
-	}
-	if err := place(temp.Name(), target); err != nil {
-		return err
-	}
-	if runtime.GOOS == "windows" {
-		return nil // no folder can be flushed there
-	}
-	return flush(dir)
+	return os.Chmod(path, like.Mode().Perm())
 }
 
 // vacuumInto runs on a connection of its own: the writer's is busy writing, and
@@ -118,4 +123,13 @@ func flush(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// flushNames writes the names in a folder through to the disk, where the system
+// can.
+func flushNames(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // no folder can be flushed there
+	}
+	return flush(dir)
 }
