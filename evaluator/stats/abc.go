@@ -45,6 +45,9 @@ func ClusterABC(families []FamilySum, level float64) (ABC, error) {
 	if !(n > 0) {
 		return out, refuse(method, ErrRange, "the denominator is %v", n)
 	}
+	if err := checkResult(method, t/n); err != nil {
+		return out, err
+	}
 	out.Estimate = t / n
 	if err := checkFamilies(method, out.Families); err != nil {
 		return out, err
@@ -63,8 +66,11 @@ func ClusterABC(families []FamilySum, level float64) (ABC, error) {
 	if se == 0 {
 		return out, refuse(method, ErrNoVariation, "every family gives %v", out.Estimate)
 	}
-	out.SE = se
-	out.Accel = cubes / (6 * math.Pow(squares, 1.5))
+	accel := cubes / (6 * math.Pow(squares, 1.5))
+	if err := checkResult(method, se, accel); err != nil {
+		return out, err
+	}
+	out.SE, out.Accel = se, accel
 	// u and v are the slopes of ΣT and ΣN in the least favourable direction.
 	var u, v float64
 	for i, f := range fams {
@@ -73,7 +79,11 @@ func ClusterABC(families []FamilySum, level float64) (ABC, error) {
 	}
 	curvature := -v / n
 	unit := distuv.UnitNormal
-	out.Z0 = unit.Quantile(2 * unit.CDF(out.Accel) * unit.CDF(-(bias/se - curvature)))
+	z0 := unit.Quantile(min(max(2*unit.CDF(accel)*unit.CDF(-(bias/se-curvature)), 0), 1))
+	if err := checkResult(method, z0); err != nil {
+		return out, err
+	}
+	out.Z0 = z0
 	at := func(q float64) (float64, bool) {
 		w := out.Z0 + unit.Quantile(q)
 		d := 1 - out.Accel*w

@@ -66,6 +66,9 @@ func ClusterBootstrap(families []FamilySum, level float64, r Resampling) (Bootst
 	if !(n > 0) {
 		return out, refuse(method, ErrRange, "the denominator is %v", n)
 	}
+	if err := checkResult(method, t/n); err != nil {
+		return out, err
+	}
 	out.Estimate = t / n
 	if err := checkFamilies(method, out.Families); err != nil {
 		return out, err
@@ -76,12 +79,18 @@ func ClusterBootstrap(families []FamilySum, level float64, r Resampling) (Bootst
 			return out, refuse(method, ErrUnbounded, "without family %q the denominator is %v", f.Family, n-f.N)
 		}
 		jack[i] = (t - f.T) / (n - f.N)
+		if err := checkResult(method, jack[i]); err != nil {
+			return out, err
+		}
 	}
 	draws := make([]float64, r.Draws)
 	if !drawRatios(draws, fams, r) {
 		return out, refuse(method, ErrUnbounded, "a draw of families has a denominator of zero")
 	}
 	slices.Sort(draws)
+	if err := checkResult(method, spread(draws)); err != nil {
+		return out, err
+	}
 	if draws[len(draws)-1]-draws[0] <= 1e-12*math.Abs(out.Estimate) {
 		return out, refuse(method, ErrNoVariation, "every draw gives %v", out.Estimate)
 	}
@@ -101,7 +110,7 @@ func drawRatios(draws []float64, fams []FamilySum, r Resampling) bool {
 			t += f.T
 			n += f.N
 		}
-		if !(n > 0) {
+		if !(n > 0) || !finite(t/n) {
 			return false
 		}
 		draws[i] = t / n
@@ -185,8 +194,10 @@ func acceleration(samples ...[]float64) (a float64, ok bool) {
 	if !(squares > 0) {
 		return 0, false
 	}
-	a = cubes / (6 * math.Pow(squares, 1.5))
-	return a, !math.IsNaN(a) && !math.IsInf(a, 0)
+	if a = cubes / (6 * math.Pow(squares, 1.5)); !finite(a) {
+		return 0, false
+	}
+	return a, true
 }
 
 // bcaLevel is the level of the order statistic that BCa reads for q.

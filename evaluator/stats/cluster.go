@@ -126,13 +126,30 @@ func SEIID(values []float64) (float64, error) {
 	return stat.StdErr(stat.StdDev(values, nil), float64(len(values))), nil
 }
 
+// maxMagnitude is the greatest observation that is taken: sums of the cubes of
+// any number of them stay finite.
+const maxMagnitude = 1e90
+
+// checkResult refuses figures that floating point could not hold.
+func checkResult(method string, figures ...float64) error {
+	for _, f := range figures {
+		if !finite(f) {
+			return refuse(method, ErrRange, "the values are too far apart in magnitude")
+		}
+	}
+	return nil
+}
+
 func checkFinite(values []float64) error {
 	if len(values) == 0 {
 		return ErrNoData
 	}
 	for i, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if !finite(v) {
 			return fmt.Errorf("%w: observation %d", ErrNotFinite, i+1)
+		}
+		if math.Abs(v) > maxMagnitude {
+			return fmt.Errorf("%w: observation %d is %v", ErrRange, i+1, v)
 		}
 	}
 	return nil

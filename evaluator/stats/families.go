@@ -3,7 +3,6 @@ package stats
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -46,13 +45,6 @@ func mergeFamilies(sums []FamilySum) ([]FamilySum, error) {
 			continue
 		}
 		out = append(out, f)
-	}
-	var t, n float64
-	for _, f := range out {
-		t, n = t+math.Abs(f.T), n+math.Abs(f.N)
-	}
-	if !finite(t) || !finite(n) {
-		return nil, fmt.Errorf("%w: the sums overflow", ErrNotFinite)
 	}
 	return out, nil
 }

@@ -23,7 +23,8 @@ type Ratio struct {
 	// small when the denominator is well known.
 	G float64
 	// LogDelta is the interval of the delta method on the logarithm, for
-	// comparison; nil when the ratio is not above zero.
+	// comparison; nil when the ratio is not above zero or floating point does
+	// not hold the interval.
 	LogDelta *Interval
 }
 
@@ -51,6 +52,9 @@ func Fieller(m Moments, crit float64) (Ratio, error) {
 	}
 	t2 := crit * crit
 	r := Ratio{Ratio: m.A / m.B, G: t2 * m.VarB / (m.B * m.B)}
+	if err := checkResult(method, r.Ratio, r.G); err != nil {
+		return Ratio{}, err
+	}
 	if r.G >= 1 {
 		return r, refuse(method, ErrUnbounded, "g = %.4g", r.G)
 	}
@@ -58,15 +62,24 @@ func Fieller(m Moments, crit float64) (Ratio, error) {
 	b2 := m.B * m.B
 	a, half, c := 1-r.G, r.Ratio-t2*m.Cov/b2, r.Ratio*r.Ratio-t2*m.VarA/b2
 	root := half*half - a*c
+	if err := checkResult(method, root); err != nil {
+		return r, err
+	}
 	if root <= 1e-24*half*half {
 		return r, refuse(method, ErrNoVariation, "%+v", m)
 	}
 	root = math.Sqrt(root)
-	r.Interval = Interval{(half - root) / a, (half + root) / a}
+	in := Interval{(half - root) / a, (half + root) / a}
+	if err := checkResult(method, in.Lo, in.Hi); err != nil {
+		return r, err
+	}
+	r.Interval = in
 	if r.Ratio > 0 {
 		v := m.VarA/(m.A*m.A) + m.VarB/b2 - 2*m.Cov/(m.A*m.B)
 		w := crit * math.Sqrt(max(0, v))
-		r.LogDelta = &Interval{r.Ratio * math.Exp(-w), r.Ratio * math.Exp(w)}
+		if d := (Interval{r.Ratio * math.Exp(-w), r.Ratio * math.Exp(w)}); checkResult(method, d.Lo, d.Hi) == nil {
+			r.LogDelta = &d
+		}
 	}
 	return r, nil
 }
@@ -179,6 +192,9 @@ func CostPerSuccessRatio(families []ArmTotals, level float64) (Ratio, error) {
 	}
 	c := float64(len(influence))
 	r := Ratio{Families: len(influence), Ratio: math.Exp(logRatio), Level: level}
+	if err := checkResult(method, r.Ratio); err != nil {
+		return Ratio{}, err
+	}
 	if err := checkFamilies(method, r.Families); err != nil {
 		return r, err
 	}
@@ -191,8 +207,11 @@ func CostPerSuccessRatio(families []ArmTotals, level float64) (Ratio, error) {
 		return r, refuse(method, ErrNoVariation, "%d families", r.Families)
 	}
 	w := tTwoSided(level, c-1) * se
-	r.Interval = Interval{r.Ratio * math.Exp(-w), r.Ratio * math.Exp(w)}
-	r.LogDelta = &r.Interval
+	in := Interval{r.Ratio * math.Exp(-w), r.Ratio * math.Exp(w)}
+	if err := checkResult(method, in.Lo, in.Hi); err != nil {
+		return r, err
+	}
+	r.Interval, r.LogDelta = in, &in
 	return r, nil
 }
 
@@ -232,6 +251,9 @@ func FamilyLogRatio(families []FamilyTotals, level float64) (LogRatio, error) {
 		logs[i] = math.Log(f.A) - math.Log(f.B)
 	}
 	m := stat.Mean(logs, nil)
+	if err := checkResult(method, math.Exp(m)); err != nil {
+		return LogRatio{}, err
+	}
 	r := LogRatio{Families: len(fams), Ratio: math.Exp(m), Mean: m, Level: level, DF: len(fams) - 1}
 	if err := checkFamilies(method, len(fams)); err != nil {
 		return r, err
@@ -241,9 +263,12 @@ func FamilyLogRatio(families []FamilyTotals, level float64) (LogRatio, error) {
 	if r.SE == 0 {
 		return r, refuse(method, ErrNoVariation, "every family has the ratio %v", r.Ratio)
 	}
-	r.CV = math.Sqrt(math.Expm1(sd * sd))
 	w := tTwoSided(level, float64(r.DF)) * r.SE
-	r.Interval = Interval{math.Exp(m - w), math.Exp(m + w)}
+	in, cv := Interval{math.Exp(m - w), math.Exp(m + w)}, math.Sqrt(math.Expm1(sd*sd))
+	if err := checkResult(method, in.Lo, in.Hi, cv); err != nil {
+		return r, err
+	}
+	r.Interval, r.CV = in, cv
 	return r, nil
 }
 

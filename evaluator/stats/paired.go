@@ -99,8 +99,8 @@ func PairedDifference(pairs []Pair, level float64) (Difference, error) {
 	d.Clustered = c
 	d.SEA = snap(stat.StdErr(stat.StdDev(a, nil), float64(n)), largest(a))
 	d.SEB = snap(stat.StdErr(stat.StdDev(b, nil), float64(n)), largest(b))
-	if d.SEA > 0 && d.SEB > 0 {
-		d.Correlation = new(stat.Correlation(a, b, nil))
+	if rho := stat.Correlation(a, b, nil); d.SEA > 0 && d.SEB > 0 && finite(rho) {
+		d.Correlation = new(min(max(rho, -1), 1))
 	}
 	if de, err := c.Deff(); err == nil {
 		d.DesignEffect = &de
@@ -271,11 +271,11 @@ func icc(groups [][]float64) *float64 {
 		}
 	}
 	msb, msw, n0 := between/(c-1), within/(n-c), (n-n2/n)/(c-1)
-	denominator := msb + (n0-1)*msw
-	if !(denominator > 0) {
+	rho := (msb - msw) / (msb + (n0-1)*msw)
+	if !finite(rho) {
 		return nil
 	}
-	return new((msb - msw) / denominator)
+	return &rho
 }
 
 // imbalance is the size of the largest group over the average size.
