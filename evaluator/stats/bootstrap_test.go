@@ -236,7 +236,7 @@ func TestS7_DegenerateBootstrapsFallBackOrRefuse(t *testing.T) {
 		{eDraws, ErrRange},
 		{eNaN, ErrNotFinite},
 		{eZero, ErrRange},
-		{eBig, ErrNotFinite},
+		{eBig, ErrRange},
 		{aFew, ErrTooFewFamilies},
 		{aNone, ErrNoData},
 		{aLevel, ErrRange},

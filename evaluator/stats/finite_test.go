@@ -11,28 +11,23 @@ import (
 
 // notFinite finds a NaN or an infinity in a result.
 func notFinite(v reflect.Value, path string) string {
-	switch v.Kind() {
-	case reflect.Float64:
-		if !finite(v.Float()) {
-			return fmt.Sprintf("%s = %v", path, v.Float())
-		}
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			return notFinite(v.Elem(), path)
-		}
-	case reflect.Struct:
+	switch k := v.Kind(); {
+	case k == reflect.Float64 && !finite(v.Float()):
+		return fmt.Sprintf("%s = %v", path, v.Float())
+	case (k == reflect.Pointer || k == reflect.Interface) && !v.IsNil():
+		return notFinite(v.Elem(), path)
+	case k == reflect.Struct:
 		for i := range v.NumField() {
 			if s := notFinite(v.Field(i), path+"."+v.Type().Field(i).Name); s != "" {
 				return s
 			}
 		}
-	case reflect.Slice, reflect.Array:
+	case k == reflect.Slice || k == reflect.Array:
 		for i := range v.Len() {
 			if s := notFinite(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); s != "" {
 				return s
 			}
 		}
-	default:
 	}
 	return ""
 }

@@ -152,7 +152,7 @@ func TestS17_RefusesWhatItCannotTest(t *testing.T) {
 		{eLevel, ErrRange},
 		{eNone, ErrNoData},
 		{eNaN, ErrNotFinite},
-		{eInf, ErrNotFinite},
+		{eInf, ErrRange},
 		{eMargin, ErrRange},
 		{eAlpha, ErrRange},
 		{eMethod, ErrRange},
