@@ -1,0 +1,138 @@
+package gate
+
+import (
+	"math"
+	"testing"
+
+	"github.com/agentrooms/qualify/evaluator"
+)
+
+// TestQ5_ACrossedBoundaryPassesACutCampaign: with looks declared, what a ceiling
+// cut is less information and less alpha; without, the verdict is INCONCLUSIVE.
+func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
+	t.Parallel()
+	e := campaign(t, 48, 2, 5, 1, good)
+	cut(e, 192) // of 480
+	e.Status = StatusStopped
+	if v := evaluate(t, policyOf(t, "", ruleBetter), e); v.Verdict != Inconclusive {
+		t.Errorf("fixed: %s", v.Verdict)
+	}
+	v := evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), e)
+	q := v.Sequential
+	if v.Verdict != Pass || q.Look != 1 || q.Information.String() != "0.6" || q.Complete != 288 {
+		t.Errorf("looks: %s %v, %+v", v.Verdict, v.Reasons, q)
+	}
+	// O'Brien-Fleming at 0.6: 2 - 2*Phi(1.959964/sqrt 0.6) = 0.011396.
+	if math.Abs(float64(q.SpentAlpha)-.0113964) > 1e-7 || q.NominalAlpha != q.SpentAlpha || v.Rules[0].Figure.Level != 1-q.NominalAlpha {
+		t.Errorf("%+v, level %v", q, v.Rules[0].Figure.Level)
+	}
+	e.Status = StatusDone
+	full := campaign(t, 48, 2, 5, 1, good)
+	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), full)
+	if q = v.Sequential; v.Verdict != Pass || q.Look != 2 || q.SpentAlpha != .05 || !(q.NominalAlpha < .05) {
+		t.Errorf("last look: %s %+v", v.Verdict, q)
+	}
+}
+
+// TestQ5_TheEProcessMayStopWhenTheMoneyEnds: a large advantage passes though the
+// campaign was cut; equal arms do not; a much worse one fails.
+func TestQ5_TheEProcessMayStopWhenTheMoneyEnds(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "sequential: {method: e_process}\n", ruleFalse, ruleNI, ruleBetter)
+	for _, tc := range []struct {
+		rate map[string]float64
+		want Outcome
+	}{
+		{map[string]float64{"legacy": .3, "selective": .5, "planner": .8}, Pass},
+		{map[string]float64{"legacy": .6, "selective": .5, "planner": .6}, Inconclusive},
+		{map[string]float64{"legacy": .8, "selective": .5, "planner": .3}, Fail},
+	} {
+		e := campaign(t, 60, 2, 5, 1, tc.rate)
+		cut(e, 120)
+		e.Status = StatusStopped
+		v := evaluate(t, p, e)
+		if v.Verdict != tc.want {
+			t.Errorf("%v: %s %v", tc.rate, v.Verdict, v.Reasons)
+		}
+		for _, r := range v.Rules {
+			if r.Figure.Wealth == nil || r.Figure.P == nil {
+				t.Errorf("%s has no wealth", r.ID)
+			}
+		}
+	}
+	cost := "id: cost, step: superiority, severity: advisory, metric: cost_charged_micros, arm: planner, comparison: superior_to legacy"
+	v := evaluate(t, policyOf(t, "sequential: {method: e_process}\n", ruleFalse, cost), campaign(t, 60, 2, 5, 1, good))
+	if r := v.Rules[1]; r.Verdict != Inconclusive || r.Reasons[0].Code != CodeLook {
+		t.Errorf("cost: %+v", r)
+	}
+}
+
+// TestQ5_MaxStatisticForThreeArms: superiority over both baselines, adjusted by
+// relabelling; the other way round it fails.
+func TestQ5_MaxStatisticForThreeArms(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "multiplicity: max_stat\n", ruleBetter, ruleBetter2)
+	v := evaluate(t, p, campaign(t, 24, 2, 5, 1, good))
+	for _, r := range v.Rules {
+		f := r.Figure
+		if r.Verdict != Pass || f.AdjustedOver != 2 || f.PAdjusted == nil || float64(*f.PAdjusted) < 1./20003 {
+			t.Errorf("%s: %s %+v", r.ID, r.Verdict, f)
+		}
+	}
+	v = evaluate(t, p, campaign(t, 24, 2, 5, 1, map[string]float64{"legacy": .8, "selective": .8, "planner": .4}))
+	if v.Verdict != Fail {
+		t.Errorf("worse: %s %v", v.Verdict, v.Reasons)
+	}
+}
+
+// TestQ5_ScopeNarrowsARule to the cases of a family or tag.
+func TestQ5_ScopeNarrowsARule(t *testing.T) {
+	t.Parallel()
+	e := campaign(t, 12, 2, 3, 1, good)
+	for c := range e.Table.Cases {
+		if c%2 == 0 {
+			e.Table.Cases[c].Tags = []string{"draft"}
+		}
+	}
+	eachTrial(e, "planner", func(r *evaluator.Row, c, _ int) { fill(r, c%2 == 0, true, 1) })
+	rule := func(scope string) string {
+		return "id: x, step: noninferiority, severity: required, metric: completion, arm: planner, comparison: absolute, limit: 0.5, bound: lower95, scope: " + scope
+	}
+	for scope, want := range map[string]string{"all": "0.5", "tag draft": "1", "tag write": "0", "family f03": "0.5"} {
+		v := evaluate(t, policyOf(t, "", rule(scope)), e)
+		if got := v.Rules[0].Figure.Value.String(); got != want {
+			t.Errorf("%s: %s, want %s", scope, got, want)
+		}
+	}
+	if v := evaluate(t, policyOf(t, "", rule("tag draft")), e); v.Verdict != Pass {
+		t.Errorf("draft: %s %v", v.Verdict, v.Reasons) // 12 families all complete: exact lower bound 0.78
+	}
+	if v := evaluate(t, policyOf(t, "", rule("tag write")), e); v.Verdict != Fail {
+		t.Errorf("write: %s %v", v.Verdict, v.Reasons)
+	}
+}
+
+// TestQ5_UnequalFamiliesUseCR2, and the figure says so.
+func TestQ5_UnequalFamiliesUseCR2(t *testing.T) {
+	t.Parallel()
+	var cases []evaluator.TableCase
+	for i, n := range []int{20, 2, 2, 2, 2, 2, 2, 2} {
+		for c := range n {
+			cases = append(cases, evaluator.TableCase{ID: string(rune('a'+i)) + string(rune('a'+c)), Family: string(rune('a' + i))})
+		}
+	}
+	table, err := evaluator.NewTable([]string{"legacy", "planner"}, cases, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range cases {
+		for i := range 2 {
+			fill(table.Row(0, c, i), c%3 == 0, true, 1)
+			fill(table.Row(1, c, i), c%3 != 1, true, 1)
+		}
+	}
+	v := evaluate(t, policyOf(t, "", ruleNI), Evidence{Table: table, Word: evaluator.EvidenceMeasured})
+	if f := v.Rules[0].Figure; f.Method != "CR2 by family, t" || len(f.Notes) == 0 || !(float64(*f.DF) < 7) {
+		t.Errorf("%+v", f)
+	}
+}
