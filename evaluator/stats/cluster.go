@@ -23,7 +23,8 @@ type Clustered struct {
 // cluster of values[i] (statistics §1). The order of the observations does not
 // matter beyond rounding.
 //
-// Errors: ErrNoData, ErrLength, ErrNotFinite; and ErrOneCluster, with which
+// Errors: ErrNoData, ErrLength, ErrNotFinite, ErrRange (an observation beyond
+// ±1e90); and ErrOneCluster, with which
 // Mean, N and Clusters are still set, because the mean of one cluster is
 // defined and its error is not.
 func ClusteredMean(values []float64, clusters []string) (Clustered, error) {
@@ -115,7 +116,7 @@ func (c Clustered) TTest(level float64) (TTest, error) {
 }
 
 // SEIID is the standard error of a mean of independent values. ErrNoData,
-// ErrNotFinite, ErrOneValue.
+// ErrNotFinite, ErrRange, ErrOneValue.
 func SEIID(values []float64) (float64, error) {
 	if err := checkFinite(values); err != nil {
 		return 0, err

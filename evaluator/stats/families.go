@@ -15,7 +15,7 @@ type FamilySum struct {
 
 // FamilySums sums A − B and counts cases by family, in the order of the family
 // names. Their ratio is the mean difference over cases. ErrNoData,
-// ErrNotFinite.
+// ErrNotFinite, ErrRange.
 func FamilySums(pairs []Pair) ([]FamilySum, error) {
 	sums := make([]FamilySum, len(pairs))
 	for i, p := range sortedPairs(pairs) {
