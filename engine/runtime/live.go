@@ -56,11 +56,17 @@ type Live struct {
 const (
 	defaultLease  = 30 * time.Second
 	defaultEvents = 1_000
+	// A room that stays open is loaded for every event, by whatever process has
+	// it, so a short tail is worth more there than a write less.
+	liveSnapshotBytes = 16 << 10
 )
 
 func (l Live) withDefaults() (Live, error) {
 	if l.Clock != Wall || l.Owner != nil {
 		return l, errors.New("runtime: a room that stays open runs on wall time and has no scripted owner")
+	}
+	if l.SnapshotBytes == 0 {
+		l.SnapshotBytes = liveSnapshotBytes
 	}
 	var err error
 	if l.Config, err = l.Config.withDefaults(); err != nil {
