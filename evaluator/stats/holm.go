@@ -39,7 +39,8 @@ func BenjaminiHochberg(p []float64) ([]float64, error) {
 	reached := 1.0
 	for rank := len(p); rank >= 1; rank-- {
 		i := order[rank-1]
-		reached = math.Min(reached, float64(len(p))*p[i]/float64(rank))
+		// m·p/m may come out an ulp under p.
+		reached = math.Min(reached, math.Max(p[i], float64(len(p))*p[i]/float64(rank)))
 		out[i] = reached
 	}
 	return out, nil

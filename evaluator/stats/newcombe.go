@@ -10,8 +10,9 @@ func (t PairedTable) Newcombe10(level float64) (Interval, error) {
 	return t.newcombe("Newcombe 10", level, true)
 }
 
-// Newcombe8 is method 8: as Newcombe10 without the correction of φ. ErrNoData,
-// ErrRange.
+// Newcombe8 is method 8: as Newcombe10 without the correction of φ. Where no
+// pair is discordant and half of them succeed it has no width at all; prefer
+// Newcombe10. ErrNoData, ErrRange.
 func (t PairedTable) Newcombe8(level float64) (Interval, error) {
 	return t.newcombe("Newcombe 8", level, false)
 }
@@ -40,7 +41,8 @@ func (t PairedTable) newcombe(method string, level float64, corrected bool) (Int
 		phi = cross / math.Sqrt(margins)
 	}
 	p1, p2, diff := one.X/n, two.X/n, (b-c)/n
-	join := func(x, y float64) float64 { return math.Sqrt(math.Max(0, x*x-2*phi*x*y+y*y)) }
+	// x² − 2φxy + y², in the form that does not cancel.
+	join := func(x, y float64) float64 { return math.Sqrt(math.Max(0, (x-y)*(x-y)+2*(1-phi)*x*y)) }
 	return Interval{
 		Lo: math.Max(-1, diff-join(p1-w1.Lo, w2.Hi-p2)),
 		Hi: math.Min(1, diff+join(w1.Hi-p1, p2-w2.Lo)),
