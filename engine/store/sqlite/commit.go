@@ -26,6 +26,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 			return err
 		}
 		out = &store.Committed{Head: p.head, Admissions: p.admissions}
+		out.Head.Salt = bytes.Clone(p.head.Salt)
 		return nil
 	})
 	if err != nil {
@@ -38,6 +39,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 type pending struct {
 	c          *store.Commit
 	n          int64
+	room       *openRoom
 	head       store.Head
 	settled    []store.Op
 	ops        []store.Op
@@ -47,9 +49,10 @@ type pending struct {
 }
 
 func (p *pending) check(ctx context.Context, w *writer) (err error) {
-	if p.head, err = w.head(ctx, p.n); err != nil {
+	if p.room, err = w.room(ctx, p.n); err != nil {
 		return err
 	}
+	p.head = p.room.head
 	if err := store.CheckHead(&p.head, p.c); err != nil {
 		return err
 	}
@@ -92,8 +95,7 @@ func (p *pending) checkOps(ctx context.Context, w *writer) error {
 	p.admissions = make([]store.Admission, 0, len(p.c.Ops))
 	p.ops = make([]store.Op, 0, len(p.c.Ops))
 	for i, op := range p.c.Ops {
-		var one int
-		known, err := w.row(ctx, sqlOpExists, []any{p.n, op.ID}, &one)
+		known, err := w.opKnown(ctx, p.n, op.ID)
 		if err != nil {
 			return err
 		}
@@ -110,9 +112,12 @@ func (p *pending) checkOps(ctx context.Context, w *writer) error {
 func (p *pending) checkIndex(ctx context.Context, w *writer) error {
 	for _, e := range p.c.Index {
 		var have string
-		known, err := w.row(ctx, sqlRemembered, []any{p.n, e.Space, e.Key}, &have)
-		if err != nil {
-			return err
+		known, sure := p.room.has(roomKey{kind: keyIndex, a: e.Space, b: e.Key})
+		if known || !sure {
+			var err error
+			if known, err = w.row(ctx, sqlRemembered, []any{p.n, e.Space, e.Key}, &have); err != nil {
+				return err
+			}
 		}
 		stored := known
 		if !known {
@@ -133,9 +138,12 @@ func (p *pending) checkIndex(ctx context.Context, w *writer) error {
 func (p *pending) checkOutbox(ctx context.Context, w *writer) error {
 	for _, e := range p.c.Outbox {
 		var have []byte
-		known, err := w.row(ctx, sqlOutboxBody, []any{p.n, e.ID}, &have)
-		if err != nil {
-			return err
+		known, sure := p.room.has(roomKey{kind: keyOutbox, a: e.ID})
+		if known || !sure {
+			var err error
+			if known, err = w.row(ctx, sqlOutboxBody, []any{p.n, e.ID}, &have); err != nil {
+				return err
+			}
 		}
 		if !known {
 			if j := slices.IndexFunc(p.outbox, func(o store.OutboxEntry) bool { return o.ID == e.ID }); j >= 0 {
@@ -155,7 +163,7 @@ func (p *pending) checkOutbox(ctx context.Context, w *writer) error {
 func (p *pending) store(ctx context.Context, w *writer) error {
 	prev, h, r := p.c, &p.head, &p.c.Row
 	h.Advance(r)
-	if err := w.exec(ctx, sqlAdvanceHead, h.Machine, h.Rev, h.Digest, h.StateDigest,
+	if err := w.change(ctx, sqlAdvanceHead, h.Machine, h.Rev, h.Digest, h.StateDigest,
 		h.Money.Charged, h.Money.Held, h.Money.Unknown, h.Halted, p.n, prev.ExpectRev, prev.ExpectHead); err != nil {
 		return err
 	}
@@ -163,13 +171,14 @@ func (p *pending) store(ctx context.Context, w *writer) error {
 		r.CommandsDigest, r.StateDigest, r.Prev, r.Digest); err != nil {
 		return err
 	}
+	p.room.head = p.head
 	for i := range p.settled {
-		if err := w.settle(ctx, p.n, &p.settled[i]); err != nil {
+		if err := w.settle(ctx, p.n, p.room, &p.settled[i]); err != nil {
 			return err
 		}
 	}
 	for i := range p.ops {
-		if err := w.insertOp(ctx, p.n, &p.ops[i]); err != nil {
+		if err := w.insertOp(ctx, p.n, p.room, &p.ops[i]); err != nil {
 			return err
 		}
 	}
@@ -177,18 +186,31 @@ func (p *pending) store(ctx context.Context, w *writer) error {
 		if err := w.exec(ctx, sqlRemember, p.n, e.Space, e.Key, e.Value); err != nil {
 			return err
 		}
+		w.learn(p.n, p.room, roomKey{kind: keyIndex, a: e.Space, b: e.Key})
 	}
 	for _, e := range p.outbox {
 		if err := w.exec(ctx, sqlInsertOutbox, p.n, e.ID, r.Rev, bytesOf(e.Body)); err != nil {
 			return err
 		}
+		w.learn(p.n, p.room, roomKey{kind: keyOutbox, a: e.ID})
 	}
 	return w.blobs(ctx, p.n, p.c.Blobs)
 }
 
-func (w *writer) insertOp(ctx context.Context, n int64, o *store.Op) error {
-	return w.exec(ctx, sqlInsertOp, n, o.ID, string(o.Key.Kind), o.Key.Cause, o.Key.Attempt, o.Key.Ordinal, o.Rev, o.Ordinal,
+func (w *writer) insertOp(ctx context.Context, n int64, r *openRoom, o *store.Op) error {
+	err := w.exec(ctx, sqlInsertOp, n, o.ID, string(o.Key.Kind), o.Key.Cause, o.Key.Attempt, o.Key.Ordinal, o.Rev, o.Ordinal,
 		o.Agent, o.Role, o.Task, o.Tool, o.Request, o.RequestDigest, o.ReservedMicros, o.DeadlineUS, string(o.Status))
+	if err != nil {
+		return err
+	}
+	if o.Status == store.OpReserved { // as the file has it: nothing has come of it yet
+		r.open[o.ID] = store.Op{
+			ID: o.ID, Key: o.Key, Rev: o.Rev, Ordinal: o.Ordinal, Agent: o.Agent, Role: o.Role, Task: o.Task, Tool: o.Tool,
+			RequestDigest: o.RequestDigest, ReservedMicros: o.ReservedMicros, DeadlineUS: o.DeadlineUS, Status: o.Status,
+		}
+	}
+	w.learn(n, r, roomKey{kind: keyOp, a: o.ID})
+	return nil
 }
 
 // cloneCommit copies what the writer may still read after the caller has given

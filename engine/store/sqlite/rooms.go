@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -59,7 +60,8 @@ func (s *Store) CreateRoom(ctx context.Context, r store.NewRoom) error {
 		return err
 	}
 	r.Salt = bytes.Clone(bytesOf(r.Salt))
-	return s.write(ctx, "create room="+r.Room, r.Funds == store.FundsReal, func(ctx context.Context, w *writer) error {
+	made := roomInfo{funds: r.Funds}
+	err := s.write(ctx, "create room="+r.Room, r.Funds == store.FundsReal, func(ctx context.Context, w *writer) error {
 		var info roomInfo
 		exists, err := w.row(ctx, sqlRoomInfo, []any{r.Room}, &info.n, &info.funds)
 		if err != nil {
@@ -68,8 +70,22 @@ func (s *Store) CreateRoom(ctx context.Context, r store.NewRoom) error {
 		if exists {
 			return fmt.Errorf("room %s: %w", r.Room, store.ErrExists)
 		}
-		return w.exec(ctx, sqlInsertRoom, r.Room, string(r.Funds), r.Salt, r.Allotment, r.Machine, r.Money.Limit)
+		if _, err := w.row(ctx, sqlInsertRoom, []any{r.Room, string(r.Funds), r.Salt, r.Allotment, r.Machine, r.Money.Limit}, &made.n); err != nil {
+			return err
+		}
+		w.lay(made.n, &openRoom{
+			head: store.Head{
+				Room: r.Room, Rev: -1, Money: engine.Money{Limit: r.Money.Limit}, Funds: r.Funds, Salt: r.Salt,
+				Machine: r.Machine, Allotment: r.Allotment,
+			},
+			whole: true, known: map[roomKey]struct{}{}, open: map[string]store.Op{},
+		})
+		return nil
 	})
+	if err == nil {
+		s.rooms.Store(r.Room, made)
+	}
+	return err
 }
 
 // Load implements store.Rooms.
@@ -225,16 +241,20 @@ func (s *Store) Rows(ctx context.Context, room string, after int64, limit int) (
 }
 
 func (w *writer) head(ctx context.Context, n int64) (store.Head, error) {
-	var h store.Head
-	found, err := w.row(ctx, sqlHead, []any{n}, headFields(&h)...)
-	if err == nil && !found {
-		err = fmt.Errorf("room %d: %w", n, store.ErrNotFound)
+	r, err := w.room(ctx, n)
+	if err != nil {
+		return store.Head{}, err
 	}
-	return h, err
+	return r.head, nil
 }
 
 // op reads an operation without its request.
 func (w *writer) op(ctx context.Context, n int64, room, id string) (store.Op, error) {
+	if laid, ok := w.desk[n]; ok {
+		if op, ok := laid.open[id]; ok {
+			return op, nil
+		}
+	}
 	var r opRow
 	found, err := w.row(ctx, sqlOp, []any{n, id}, r.fields()...)
 	if err != nil {
@@ -247,16 +267,22 @@ func (w *writer) op(ctx context.Context, n int64, room, id string) (store.Op, er
 }
 
 func (w *writer) money(ctx context.Context, n int64, h *store.Head) error {
-	return w.exec(ctx, sqlUpdateMoney, h.Money.Charged, h.Money.Held, h.Money.Unknown, h.Halted, n)
+	r, err := w.room(ctx, n)
+	if err != nil {
+		return err
+	}
+	r.head = *h
+	return w.change(ctx, sqlUpdateMoney, h.Money.Charged, h.Money.Held, h.Money.Unknown, h.Halted, n)
 }
 
-func (w *writer) settle(ctx context.Context, n int64, op *store.Op) error {
+func (w *writer) settle(ctx context.Context, n int64, laid *openRoom, op *store.Op) error {
 	r := op.Receipt
 	usage, err := usageText(r.Usage)
 	if err != nil {
 		return err
 	}
-	return w.exec(ctx, sqlSettleOp, string(op.Status), op.ChargedMicros, op.DispatchedAtUS,
+	delete(laid.open, op.ID)
+	return w.change(ctx, sqlSettleOp, string(op.Status), op.ChargedMicros, op.DispatchedAtUS,
 		string(r.Outcome), r.StartUS, r.FinishUS, r.ChargedMicros, r.UsageSource, usage, r.Result, n, op.ID)
 }
 
@@ -273,18 +299,19 @@ func (w *writer) blobs(ctx context.Context, n int64, blobs []store.Blob) error {
 // MarkDispatched implements store.Rooms.
 func (s *Store) MarkDispatched(ctx context.Context, room, op string) error {
 	return s.writeRoom(ctx, "dispatch op="+op, room, func(ctx context.Context, w *writer, n int64) error {
-		o, h := store.Op{ID: op}, store.Head{}
-		found, err := w.row(ctx, sqlDispatchable, []any{n, op}, &o.Status, &h.Room, &h.Closed)
+		r, err := w.room(ctx, n)
 		if err != nil {
 			return err
 		}
-		if !found {
-			return fmt.Errorf("room %s, operation %s: %w", room, op, store.ErrNotFound)
-		}
-		if err := store.Dispatch(&h, &o); err != nil {
+		o, err := w.op(ctx, n, room, op)
+		if err != nil {
 			return err
 		}
-		return w.exec(ctx, sqlDispatchOp, n, op)
+		if err := store.Dispatch(&r.head, &o); err != nil {
+			return err
+		}
+		r.open[op] = o
+		return w.change(ctx, sqlDispatchOp, n, op)
 	})
 }
 
@@ -305,7 +332,11 @@ func (s *Store) PutReceipt(ctx context.Context, room string, r store.Receipt, bl
 			return err
 		}
 		if changed {
-			if err := w.settle(ctx, n, &op); err != nil {
+			laid, err := w.room(ctx, n)
+			if err != nil {
+				return err
+			}
+			if err := w.settle(ctx, n, laid, &op); err != nil {
 				return err
 			}
 			if err := w.money(ctx, n, &h); err != nil {
@@ -335,7 +366,7 @@ func (s *Store) Reconcile(ctx context.Context, room, op string, r store.Reconcil
 		if err != nil || !changed {
 			return err
 		}
-		if err := w.exec(ctx, sqlReconcileOp, string(o.Status), o.ChargedMicros, string(text), n, op); err != nil {
+		if err := w.change(ctx, sqlReconcileOp, string(o.Status), o.ChargedMicros, string(text), n, op); err != nil {
 			return err
 		}
 		return w.money(ctx, n, &h)
@@ -364,7 +395,9 @@ func (s *Store) GrantRoom(ctx context.Context, room string, total int64, ackOps 
 			}
 		}
 		out = h
-		return w.exec(ctx, sqlGrantRoom, h.Money.Limit, h.Halted, n)
+		out.Salt = bytes.Clone(h.Salt)
+		w.away(n)
+		return w.change(ctx, sqlGrantRoom, h.Money.Limit, h.Halted, n)
 	})
 	if err != nil {
 		return store.Head{}, err
@@ -398,30 +431,43 @@ func (s *Store) PutEffect(ctx context.Context, e store.Effect, blobs []store.Blo
 		if err != nil || done {
 			return err
 		}
-		var seq int64
-		if _, err := w.row(ctx, sqlEffectSeq, []any{n}, &seq); err != nil {
+		r, err := w.room(ctx, n)
+		if err != nil {
 			return err
+		}
+		seq := r.seq + 1
+		if !r.whole {
+			if _, err := w.row(ctx, sqlEffectSeq, []any{n}, &seq); err != nil {
+				return err
+			}
 		}
 		if err := w.exec(ctx, sqlInsertEffect, n, e.Op, e.N, seq, string(body)); err != nil {
 			return err
 		}
+		r.seq = seq
+		w.learn(n, r, roomKey{kind: keyEffect, a: e.Op, n: e.N})
 		return w.blobs(ctx, n, blobs)
 	})
 }
 
 // checkEffect reports whether an equal record is stored already.
 func (w *writer) checkEffect(ctx context.Context, n int64, e *store.Effect) (done bool, err error) {
-	var one int
-	if found, err := w.row(ctx, sqlOpExists, []any{n, e.Op}, &one); err != nil {
+	if found, err := w.opKnown(ctx, n, e.Op); err != nil {
 		return false, err
 	} else if !found {
 		return false, fmt.Errorf("room %s, operation %s: %w", e.Room, e.Op, store.ErrNotFound)
 	}
-	var seq int64
-	var text string
-	found, err := w.row(ctx, sqlEffect, []any{n, e.Op, e.N}, &seq, &text)
+	r, err := w.room(ctx, n)
 	if err != nil {
 		return false, err
+	}
+	var seq int64
+	var text string
+	found, sure := r.has(roomKey{kind: keyEffect, a: e.Op, n: e.N})
+	if found || !sure {
+		if found, err = w.row(ctx, sqlEffect, []any{n, e.Op, e.N}, &seq, &text); err != nil {
+			return false, err
+		}
 	}
 	if found {
 		have, err := decodeEffect(seq, text)
@@ -433,8 +479,7 @@ func (w *writer) checkEffect(ctx context.Context, n int64, e *store.Effect) (don
 		}
 		return false, fmt.Errorf("room %s, effect %s/%d: another one is stored: %w", e.Room, e.Op, e.N, store.ErrReceiptMismatch)
 	}
-	h, err := w.head(ctx, n)
-	if err == nil && h.Closed {
+	if r.head.Closed {
 		err = fmt.Errorf("room %s, effect %s/%d: room is closed: %w", e.Room, e.Op, e.N, store.ErrClosed)
 	}
 	return false, err
@@ -466,7 +511,8 @@ func (s *Store) CloseRoom(ctx context.Context, room, termination string, atUS in
 		if err != nil || !changed {
 			return err
 		}
-		return w.exec(ctx, sqlCloseRoom, termination, atUS, n)
+		w.away(n)
+		return w.change(ctx, sqlCloseRoom, termination, atUS, n)
 	})
 }
 

@@ -6,7 +6,7 @@ const (
 
 	sqlInsertRoom = `INSERT INTO room (id, funds, salt, allotment, machine, rev, digest, state_digest,
   total, charged, held, unknown, halted, closed, termination, closed_at_us)
-VALUES (?, ?, ?, ?, ?, -1, '', '', ?, 0, 0, 0, 0, 0, '', 0)`
+VALUES (?, ?, ?, ?, ?, -1, '', '', ?, 0, 0, 0, 0, 0, '', 0) RETURNING n`
 
 	headColumns = `id, funds, salt, allotment, machine, rev, digest, state_digest,
   total, charged, held, unknown, halted, closed, termination, closed_at_us`
@@ -46,8 +46,6 @@ FROM revision WHERE room = ? AND rev > ? ORDER BY rev LIMIT ?`
   request, request_digest, reserved, deadline_us, status, charged, dispatched_at_us,
   start_us, finish_us, receipt_charged, usage_source)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`
-
-	sqlDispatchable = `SELECT o.status, r.id, r.closed FROM operation o JOIN room r ON r.n = o.room WHERE o.room = ? AND o.id = ?`
 
 	sqlDispatchOp = `UPDATE operation SET status = 'dispatched' WHERE room = ? AND id = ? AND status = 'reserved'`
 

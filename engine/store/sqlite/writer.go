@@ -77,6 +77,7 @@ type writer struct {
 	store *Store
 	conn  *sql.Conn
 	cache map[string]prepared
+	desk  desk
 	// fences holds the verdicts on the fences of the present batch.
 	fences map[store.Fence]error
 
@@ -239,6 +240,7 @@ func (w *writer) judge(ctx context.Context, r *request) error {
 // rollback ends the transaction. SQLite has ended it by itself after some
 // faults, a full disk for one.
 func (w *writer) rollback(ctx context.Context) error {
+	clear(w.desk)
 	if err := w.exec(ctx, "ROLLBACK"); err != nil && !isNoTransaction(err) {
 		return err
 	}
@@ -264,6 +266,7 @@ func (w *writer) begin(ctx context.Context, durable bool) error {
 		return errors.Join(err, w.rollback(ctx))
 	}
 	if v != w.version {
+		clear(w.desk)
 		if w.version != 0 {
 			w.others = politeness
 		}
