@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,7 @@ func Append(ctx context.Context, l Live, in Intake) (Answer, error) {
 	if err := in.check(); err != nil {
 		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
 	}
+	l.Notifier = nil // who delivers must have the lease
 	for range maxConflicts {
 		a, known, err := Recall(ctx, l.Store, l.Room, in.Event.ID, in.Digest)
 		fresh := errors.Is(err, store.ErrNotFound) && in.Event.Kind == engine.EvStarted
@@ -108,6 +110,10 @@ func (l Live) append(ctx context.Context, in Intake) (a Answer, done bool, err e
 	if _, err := l.authorize(ctx, r); err != nil {
 		return a, false, err
 	}
+	if err := r.catchUp(ctx); err != nil {
+		return a, false, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	r.committed = false
 	ev := in.Event
 	ev.AtUS = max(r.watch.us(), r.now)
 	// Copies: an attempt that is lost must not leave its seals behind.
@@ -125,6 +131,22 @@ func (l Live) append(ctx context.Context, in Intake) (a Answer, done bool, err e
 		return a, r.committed, fmt.Errorf("room %s: %w", l.Room, err)
 	}
 	return Answer{Rev: st.row.Rev, Entry: engine.LogEntry{Rev: st.row.Rev, Event: st.event, Commands: st.commands}}, true, nil
+}
+
+// catchUp folds what has returned already, so that an event from outside comes
+// after what happened before it: a grant, say, after the refusal that it
+// answers.
+func (r *run) catchUp(ctx context.Context) error {
+	for range defaultEvents {
+		i := slices.IndexFunc(r.open, func(o *operation) bool { return o.phase == returned })
+		if i < 0 {
+			return nil
+		}
+		if err := r.deliver(ctx, resultOf(r.open[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Recall looks an intake up that came before. It reports false when it did

@@ -245,14 +245,19 @@ func (r *run) earliest() (delivery, bool) {
 		if o.phase != returned {
 			continue
 		}
-		offer(delivery{o.finishUS(), classOperation, o.id, func() engine.Event {
-			ev := o.body.event()
-			key := o.call.Key
-			ev.ID, ev.Op, ev.Key = eventOfOp(o.id), o.id, &key
-			return ev
-		}})
+		offer(resultOf(o))
 	}
 	return best, found
+}
+
+// resultOf is the event of an operation that has returned.
+func resultOf(o *operation) delivery {
+	return delivery{o.finishUS(), classOperation, o.id, func() engine.Event {
+		ev := o.body.event()
+		key := o.call.Key
+		ev.ID, ev.Op, ev.Key = eventOfOp(o.id), o.id, &key
+		return ev
+	}}
 }
 
 // next waits for the next event: under virtual time until nothing is in
