@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/memory"
 	"github.com/agentrooms/qualify/engine/store/sqlite"
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/trace"
@@ -163,5 +164,27 @@ func TestCampaignOfALiveProcessIsNotCancelled(t *testing.T) {
 	want := []campaignLine{{ID: "c_1", Name: "demo", Status: campaigns.StatusRunning, Owner: "pid 7 on elsewhere since noon", Created: 1}}
 	if diff := cmp.Diff(want, list.Campaigns); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+// F15: two campaigns of one name, stored within the same second or not, have one
+// order, that in which they were stored; whoever names them gets the last one,
+// whatever their ids.
+func TestF15_TheNewestOfANameIsTheLastStored(t *testing.T) {
+	t.Parallel()
+	for _, ids := range [][2]string{{"c_a", "c_b"}, {"c_b", "c_a"}} {
+		s := memory.New(memory.Options{}) // whose clock stands still
+		for _, id := range ids {
+			if err := s.PutCampaign(t.Context(), store.Campaign{ID: id, Name: "twin", PlanDigest: id, Status: "done"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			for _, which := range []string{"twin", ""} {
+				if c, err := findCampaign(t.Context(), s, which); err != nil || c.ID != ids[1] {
+					t.Errorf("%q finds %s (%v), want %s", which, c.ID, err, ids[1])
+				}
+			}
+		}
 	}
 }

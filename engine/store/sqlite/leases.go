@@ -31,7 +31,7 @@ func (w *writer) lease(ctx context.Context, name string) (store.Lease, error) {
 }
 
 func (w *writer) putLease(ctx context.Context, l store.Lease) error {
-	clear(w.fences) // what this batch has found out about leases may have changed
+	clear(w.fences) // what has been found out about leases may have changed
 	return w.exec(ctx, sqlPutLease, l.Name, l.Token, l.Owner, l.Generation, l.ExpiresAt.UnixMicro())
 }
 

@@ -78,7 +78,9 @@ type writer struct {
 	conn  *sql.Conn
 	cache map[string]prepared
 	desk  desk
-	// fences holds the verdicts on the fences of the present batch.
+	// fences holds the verdicts on fences. They hold until a lease is written,
+	// here or, as data_version tells at the start of a batch, by another
+	// connection; and a rollback undoes what they may stand on.
 	fences map[store.Fence]error
 
 	full    int   // synchronous mode now: 1 full, 0 normal, -1 not set
@@ -189,7 +191,6 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 	}
 	results = make([]error, len(batch))
 	passed := int64(0)
-	clear(w.fences)
 	for i, r := range batch {
 		results[i] = w.judge(ctx, r)
 		if results[i] == nil {
@@ -213,8 +214,8 @@ func (w *writer) transact(ctx context.Context, batch []*request) (results []erro
 	return results, nil
 }
 
-// judge refuses a request whose lease has gone to another, once per batch and
-// fence.
+// judge refuses a request whose lease has gone to another. The lease is read
+// again only when it can have changed.
 func (w *writer) judge(ctx context.Context, r *request) error {
 	if !r.fenced {
 		return nil
@@ -240,6 +241,7 @@ func (w *writer) judge(ctx context.Context, r *request) error {
 // rollback ends the transaction. SQLite has ended it by itself after some
 // faults, a full disk for one.
 func (w *writer) rollback(ctx context.Context) error {
+	clear(w.fences)
 	clear(w.desk)
 	if err := w.exec(ctx, "ROLLBACK"); err != nil && !isNoTransaction(err) {
 		return err
@@ -271,6 +273,7 @@ func (w *writer) begin(ctx context.Context, durable bool) error {
 			w.others = politeness
 		}
 		w.version = v
+		clear(w.fences)
 	}
 	return nil
 }
