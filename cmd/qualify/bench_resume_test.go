@@ -66,6 +66,17 @@ func (m *bench) resume(b *testing.B) {
 	m.add(f)
 }
 
+// BenchmarkResume is the row of resume alone.
+func BenchmarkResume(b *testing.B) {
+	for range b.N {
+		m := newBench(b)
+		m.resume(b)
+		if err := m.print(os.Stdout); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // begin runs the campaign until its first commit, so that the store has it
 // under the plan of the binary.
 func (m *bench) begin(b *testing.B, file, path string) {

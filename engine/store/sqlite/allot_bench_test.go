@@ -67,25 +67,20 @@ func BenchmarkFence(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("rooms=%d/fences=%d", rooms, fences), func(b *testing.B) {
 				s := openAt(b, filepath.Join(b.TempDir(), "s.db"), sqlite.Options{Create: true})
-				ctxs := make([]context.Context, rooms)
-				for i := range ctxs {
-					ctxs[i] = b.Context()
-					if fences > 0 {
-						ctxs[i] = fenced(b, s, fmt.Sprint("campaign/c", i%fences))
+				leases := make([]store.Fence, fences)
+				for i := range leases {
+					leases[i] = store.Fence{Name: fmt.Sprint("campaign/c", i), Token: "t"}
+					if _, err := s.AcquireLease(b.Context(), leases[i].Name, leases[i].Token, "bench", time.Hour); err != nil {
+						b.Fatal(err)
 					}
 				}
-				benchmarkWrites(b, s, ctxs)
+				benchmarkWrites(b, s, rooms, func(i int) context.Context {
+					if fences == 0 {
+						return b.Context()
+					}
+					return store.WithFence(b.Context(), leases[i%fences])
+				})
 			})
 		}
 	}
-}
-
-// fenced is a context whose writes are under a lease.
-func fenced(b *testing.B, s store.Store, name string) context.Context {
-	b.Helper()
-	f := store.Fence{Name: name, Token: "t"}
-	if _, err := s.AcquireLease(b.Context(), f.Name, f.Token, "bench", time.Hour); err != nil {
-		b.Fatal(err)
-	}
-	return store.WithFence(b.Context(), f)
 }

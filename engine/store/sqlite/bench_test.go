@@ -39,19 +39,15 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchmarkCommit(b *testing.B, s store.Store, rooms int) {
-	ctxs := make([]context.Context, rooms)
-	for i := range ctxs {
-		ctxs[i] = b.Context()
-	}
-	benchmarkWrites(b, s, ctxs)
+	benchmarkWrites(b, s, rooms, func(int) context.Context { return b.Context() })
 }
 
-// benchmarkWrites repeats the writes of model calls in as many rooms as there
-// are contexts, each under its own.
-func benchmarkWrites(b *testing.B, s store.Store, ctxs []context.Context) {
+// benchmarkWrites repeats the writes of model calls in so many rooms, each under
+// the context that under gives it.
+func benchmarkWrites(b *testing.B, s store.Store, rooms int, under func(room int) context.Context) {
 	b.Helper()
 	b.ReportAllocs()
-	heads := make([]store.Head, len(ctxs))
+	heads := make([]store.Head, rooms)
 	for i := range heads {
 		r := storetest.NewRoom(fmt.Sprint("room", i), 1<<40)
 		if err := s.CreateRoom(b.Context(), r); err != nil {
@@ -68,8 +64,9 @@ func benchmarkWrites(b *testing.B, s store.Store, ctxs []context.Context) {
 	var wg sync.WaitGroup
 	b.ResetTimer()
 	for i := range heads {
+		ctx := under(i)
 		wg.Go(func() {
-			if err := call(ctxs[i], s, heads[i], &left); err != nil {
+			if err := call(ctx, s, heads[i], &left); err != nil {
 				b.Error(err)
 			}
 		})
