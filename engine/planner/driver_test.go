@@ -197,7 +197,7 @@ func (d *driver) check(c engine.Command) {
 	}
 	if c.Say != nil {
 		if d.said[c.Say.ID] {
-			d.t.Fatalf("message id %s twice (R57)", c.Say.ID)
+			d.t.Fatalf("message id %s twice (R57): %s", c.Say.ID, c.Say.Text.S)
 		}
 		d.said[c.Say.ID] = true
 	}

@@ -212,7 +212,7 @@ func (m *Machine) onInterpretation(t *turn) error {
 		if err := t.note(NoteUnknown, map[string]any{"event": e.Event, "attempt": in.Key.Attempt, "code": engine.CodeUncertain}); err != nil {
 			return err
 		}
-		m.notify(t, "A planning call gave no answer and may still have been made, so I do not repeat it. Please tell me how to go on.", "uncertain", e.Event)
+		m.notify(t, "A planning call gave no answer and may still have been made, so I do not repeat it. Please tell me how to go on.", "uncertain", e.Event, itoa(in.Key.Attempt))
 		return nil
 	}
 	if t.ev.Reply == nil {

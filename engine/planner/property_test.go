@@ -121,8 +121,12 @@ func (d *driver) randomPlan(rt *rapid.T, c engine.Call, fine bool) *engine.Model
 		Schema: engine.FormatPlan, BoundObjectiveRevision: req.ObjectiveRevision, BoundControlRevision: req.ControlRevision,
 		Decision: engine.DecideObjective, Text: "words", Explanation: "why",
 	}
-	if req.ObjectiveID != "" {
+	if req.ObjectiveID != "" && (req.PlanVersion == 0 || rapid.IntRange(0, 9).Draw(rt, "another objective") > 0) {
 		env.Decision = engine.DecideRevisePlan
+	}
+	if len(req.Objectives) > 1 && rapid.Bool().Draw(rt, "addresses") {
+		h := req.Objectives[rapid.IntRange(0, len(req.Objectives)-1).Draw(rt, "objective")]
+		env.ObjectiveID, env.BoundObjectiveRevision, env.BoundControlRevision = h.ID, h.ObjectiveRevision, h.ControlRevision
 	}
 	if !fine || rapid.IntRange(0, 5).Draw(rt, "other decision") == 0 {
 		env.Decision = rapid.SampledFrom([]string{
@@ -144,7 +148,19 @@ func (d *driver) randomPlan(rt *rapid.T, c engine.Call, fine bool) *engine.Model
 			break
 		}
 	}
+	var judged *engine.PlanStep
+	for _, p := range req.Progress {
+		if p.Current && p.Report && p.Status == "completed" && len(p.Deps) == 1 && p.Deps[0] == fix.Key {
+			judged = &engine.PlanStep{
+				Key: p.Step, TaskID: p.Task, Participant: p.Participant, Instruction: p.Instruction, ExpectedOutput: p.ExpectedOutput,
+				Deps: p.Deps, ActionLevel: p.ActionLevel, Tools: p.Tools, Criteria: p.Criteria, Report: true,
+			}
+		}
+	}
 	report := with(reportStep(fix.Key), func(s *engine.PlanStep) { s.Key = fmt.Sprintf("report%d", n) })
+	if judged != nil && rapid.IntRange(0, 2).Draw(rt, "resamples") == 0 {
+		report = *judged // nothing new: the judged report once more (R53)
+	}
 	if !fine {
 		rapid.SampledFrom([]func(){
 			func() { report.Participant = "nobody" },

@@ -228,7 +228,7 @@ func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, o.criteria(&m.spec))
 	if err != nil {
 		s.Invalid++
-		return t.note(NoteInvalid, map[string]any{"report": r.Ref, "reviewer": s.Reviewer, "why": cutRunes(err.Error(), maxIssueText), "calls": s.Spent})
+		return t.note(NoteInvalid, map[string]any{"report": r.Ref, "reviewer": s.Reviewer, "code": engine.CodeReviewInvalid, "why": cutRunes(err.Error(), maxIssueText), "calls": s.Spent})
 	}
 	s.Reply = &reply
 	var replies []engine.ReviewReply
