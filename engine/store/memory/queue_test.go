@@ -8,13 +8,13 @@ import (
 	"github.com/agentrooms/qualify/engine/store/storetest"
 )
 
-// Nobody starves: many campaigns of unequal needs on one ceiling, in 30 random
+// Nobody starves: many campaigns of unequal needs on one ceiling, in 15 random
 // histories.
 func TestQueueOfManyCampaigns(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seeds from %d", seed)
-	for i := range uint64(30) {
+	for i := range uint64(15) {
 		storetest.QueueHistory(t, memory.New(memory.Options{}), seed+i)
 	}
 }
