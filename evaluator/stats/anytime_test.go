@@ -44,6 +44,9 @@ func TestS9_ConfseqVectors(t *testing.T) {
 	near(t, "beta-binomial log M", value[Evidence](t)(b.Evidence(10, 100)).Log, -.6941012, tol)
 	near(t, "beta-binomial bound", value[float64](t)(b.Bound(100, .05)), 31.4308, tol)
 
+	early := value[BetaBinomial](t)(BetaBinomialAt(.1, .05, .5, 3))
+	near(t, "floor of the tuning", early.R, 1.5e-3, 1e-15)
+
 	near(t, "polynomial stitching", value[float64](t)(PolyStitching(100, .05, 10, 3)), 64.48755, tol)
 
 	for _, v := range []struct {
@@ -258,11 +261,16 @@ func TestS9_Refusals(t *testing.T) {
 		{beta(BetaBinomialAt(1, 1, 1, 1)), ErrRange},
 		{ev(BetaBinomial{1, 1, 1}.Evidence(2, 1)), ErrRange},
 		{ev(BetaBinomial{}.Evidence(0, 1)), ErrRange},
+		{gamma(GammaExponentialAt(1, .05, 1e13)), ErrRange},
+		{normal(NormalMixtureAt(1e-13, .05)), ErrRange},
+		{normal(NormalMixtureAt(1, 1)), ErrRange},
 		{number(BetaBinomial{1, 1, 1}.Bound(math.Inf(1), .05)), ErrRange},
 		{number(BetaBinomial{1, 1, 1}.Bound(1, 1e-9)), ErrUnreached},
 		{number(PolyStitching(1, .05, 0, 0)), ErrRange},
 		{interval(RobbinsRate(2, 1, .05)), ErrRange},
 		{interval(RobbinsRate(0, 1, 0)), ErrRange},
+		{interval(RobbinsRate(0, 1, 1)), ErrRange},
+		{interval(BetaRate(0, 1, 1, 1)), ErrRange},
 		{interval(BetaRate(0, 1, .05, 0)), ErrRange},
 		{ev(PairedTable{}.DiscordantEvidence()), ErrNoData},
 	} {

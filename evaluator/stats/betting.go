@@ -52,7 +52,10 @@ func NewBetting(r BettingRule) (*Betting, error) {
 	if r.Cap == 0 {
 		r.Cap = .75
 	}
-	limit := 1 / (r.Null - r.Low)
+	limit, span := 1/(r.Null-r.Low), r.High-r.Low
+	if !finite(limit) || !finite(span*span*mostUnits) || span*span < math.SmallestNonzeroFloat64*mostUnits {
+		return nil, refuse(method, ErrRange, "observations in [%v, %v]: scale them", r.Low, r.High)
+	}
 	if r.Fixed < 0 || r.Fixed >= limit {
 		return nil, refuse(method, ErrRange, "stake %v is not in [0, %v)", r.Fixed, limit)
 	}

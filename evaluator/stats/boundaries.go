@@ -14,7 +14,7 @@ type NormalMixture struct{ Rho float64 }
 // NormalMixtureAt tunes the boundary to be tightest, nearly, at intrinsic time
 // v > 0 for the level alpha. ErrRange.
 func NormalMixtureAt(v, alpha float64) (NormalMixture, error) {
-	if !(v > 0) || !finite(v) || !(alpha > 0 && alpha < 1) {
+	if !sensible(v) || !(alpha > 0 && alpha < 1) {
 		return NormalMixture{}, refuse("normal mixture", ErrRange, "intrinsic time %v, alpha %v", v, alpha)
 	}
 	l := -2 * math.Log(alpha)
@@ -42,7 +42,7 @@ func (m NormalMixture) Bound(v, alpha float64) (float64, error) {
 }
 
 func (m NormalMixture) check(v float64) error {
-	if !(m.Rho > 0) || !(v >= 0) || !finite(m.Rho) || !finite(v) {
+	if !sensible(m.Rho) || !sensibleTime(v) {
 		return refuse("normal mixture", ErrRange, "rho %v, intrinsic time %v", m.Rho, v)
 	}
 	return nil
@@ -57,7 +57,7 @@ type GammaExponential struct{ Rho, C float64 }
 // alpha < ½. ErrRange.
 func GammaExponentialAt(v, alpha, c float64) (GammaExponential, error) {
 	const method = "gamma-exponential mixture"
-	if !(alpha > 0 && alpha < .5) || !(c > 0) || !finite(c) {
+	if !(alpha > 0 && alpha < .5) || !sensible(c) {
 		return GammaExponential{}, refuse(method, ErrRange, "alpha %v, scale %v", alpha, c)
 	}
 	normal, err := NormalMixtureAt(v, 2*alpha)
@@ -96,7 +96,7 @@ func (m GammaExponential) log(s, v float64) float64 {
 }
 
 func (m GammaExponential) check(v float64) error {
-	if !(m.Rho > 0) || !(m.C > 0) || !(v >= 0) || !finite(m.Rho) || !finite(m.C) || !finite(v) {
+	if !sensible(m.Rho) || !sensible(m.C) || !sensibleTime(v) {
 		return refuse("gamma-exponential mixture", ErrRange, "rho %v, scale %v, intrinsic time %v", m.Rho, m.C, v)
 	}
 	return nil
@@ -109,7 +109,7 @@ type BetaBinomial struct{ R, G, H float64 }
 // BetaBinomialAt tunes the boundary near intrinsic time v > 0 for the level
 // alpha, observations in [−g, h]. ErrRange.
 func BetaBinomialAt(v, alpha, g, h float64) (BetaBinomial, error) {
-	if !(g > 0) || !(h > 0) || !finite(g) || !finite(h) {
+	if !sensible(g) || !sensible(h) {
 		return BetaBinomial{}, refuse("beta-binomial mixture", ErrRange, "observations in [-%v, %v]", g, h)
 	}
 	normal, err := NormalMixtureAt(v, alpha)
@@ -131,8 +131,8 @@ func (m BetaBinomial) Evidence(s, v float64) (Evidence, error) {
 	return finiteEvidence("beta-binomial mixture", m.log(s, v))
 }
 
-// Bound is the s > 0 at which Evidence reaches 1/alpha. ErrRange; ErrUnreached
-// when no sum that can occur at time v reaches it.
+// Bound is the s > 0 at which Evidence reaches 1/alpha. ErrRange, ErrNotFinite;
+// ErrUnreached when no sum that can occur at time v reaches it.
 func (m BetaBinomial) Bound(v, alpha float64) (float64, error) {
 	if err := m.check(v); err != nil {
 		return 0, err
@@ -149,13 +149,8 @@ func (m BetaBinomial) log(s, v float64) float64 {
 }
 
 func (m BetaBinomial) check(v float64) error {
-	for _, x := range []float64{m.R, m.G, m.H} {
-		if !(x > 0) || !finite(x) {
-			return refuse("beta-binomial mixture", ErrRange, "%+v", m)
-		}
-	}
-	if !(v >= 0) || !finite(v) {
-		return refuse("beta-binomial mixture", ErrRange, "intrinsic time %v", v)
+	if !sensible(m.G) || !sensible(m.H) || !(m.R > 0) || !finite(m.R) || !sensibleTime(v) {
+		return refuse("beta-binomial mixture", ErrRange, "%+v, intrinsic time %v", m, v)
 	}
 	return nil
 }
@@ -166,7 +161,7 @@ func (m BetaBinomial) check(v float64) error {
 // start. It grows as √(V log log V). start > 0. ErrRange.
 func PolyStitching(v, alpha, start, c float64) (float64, error) {
 	const power, eta = 1.4, 2.0
-	if !(alpha > 0 && alpha < 1) || !(start > 0) || !(v >= 0) || !(c >= 0) || !finite(start) || !finite(v) || !finite(c) {
+	if !(alpha > 0 && alpha < 1) || !sensible(start) || !sensibleTime(v) || !sensibleTime(c) {
 		return 0, refuse("polynomial stitching", ErrRange, "intrinsic time %v, alpha %v, start %v, scale %v", v, alpha, start, c)
 	}
 	v = math.Max(v, start)
@@ -174,12 +169,14 @@ func PolyStitching(v, alpha, start, c float64) (float64, error) {
 	k2 := (math.Sqrt(eta) + 1) / 2
 	ell := power*math.Log(math.Log(eta*v/start)) + math.Log(mathext.Zeta(power, 1)/math.Pow(math.Ln2, power)) - math.Log(alpha)
 	slope := k2 * c * ell
-	out := math.Sqrt(k1*k1*v*ell+slope*slope) + slope
-	if !finite(out) {
-		return 0, refuse("polynomial stitching", ErrNotFinite, "intrinsic time %v, start %v", v, start)
-	}
-	return out, nil
+	return math.Sqrt(k1*k1*v*ell+slope*slope) + slope, nil
 }
+
+// sensible and sensibleTime bound the arguments of boundaries, from 10⁻¹² (0
+// for a time) to 10¹²: outside, the formulas lose their digits, and gonum's
+// incomplete gamma function panics. Scale the sum.
+func sensible(x float64) bool     { return x >= 1e-12 && x <= 1e12 }
+func sensibleTime(x float64) bool { return x >= 0 && x <= 1e12 }
 
 // mixtureBound finds the sum in (0, most] at which a mixture, rising from s = 0
 // on, reaches 1/alpha.
@@ -195,7 +192,11 @@ func mixtureBound(method string, alpha, most float64, log func(s float64) float6
 		}
 		hi = math.Min(2*hi, most)
 	}
-	return bisect(0, hi, under), nil
+	out := bisect(0, hi, under)
+	if !finite(log(out)) {
+		return 0, refuse(method, ErrNotFinite, "alpha %v", alpha)
+	}
+	return out, nil
 }
 
 func lgamma(x float64) float64 {

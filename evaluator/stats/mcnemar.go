@@ -14,6 +14,9 @@ type PairedTable struct {
 	Both, AOnly, BOnly, Neither int // a, b, c, d of the literature
 }
 
+// mostPairs keeps sums and products of counts exact enough.
+const mostPairs = 1 << 40
+
 // N is the number of pairs.
 func (t PairedTable) N() int { return t.Both + t.AOnly + t.BOnly + t.Neither }
 
@@ -111,8 +114,8 @@ func (t PairedTable) swap() PairedTable {
 }
 
 func (t PairedTable) check(method string) error {
-	if min(t.Both, t.AOnly, t.BOnly, t.Neither) < 0 {
-		return refuse(method, ErrRange, "negative count in %+v", t)
+	if min(t.Both, t.AOnly, t.BOnly, t.Neither) < 0 || max(t.Both, t.AOnly, t.BOnly, t.Neither) > mostPairs {
+		return refuse(method, ErrRange, "%+v, counts go from 0 to 2^40", t)
 	}
 	if t.N() == 0 {
 		return refuse(method, ErrNoData, "0 pairs")
@@ -182,7 +185,7 @@ func ClusteredMcNemar(families []DiscordantFamily) (ChiSquare, error) {
 	}
 	var sum, squares float64
 	for i, f := range families {
-		if f.Pairs < 1 || f.AOnly < 0 || f.BOnly < 0 || f.AOnly+f.BOnly > f.Pairs {
+		if f.Pairs < 1 || f.AOnly < 0 || f.BOnly < 0 || f.AOnly > f.Pairs || f.BOnly > f.Pairs-f.AOnly {
 			return ChiSquare{}, refuse(method, ErrRange, "family %d: %+v", i+1, f)
 		}
 		d := float64(f.AOnly-f.BOnly) / float64(f.Pairs)

@@ -208,6 +208,7 @@ func TestS4_Refusals(t *testing.T) {
 		{number(PairedTable{}.McNemarExact()), ErrNoData},
 		{number(PairedTable{Both: 3, AOnly: -1}.McNemarMidP()), ErrRange},
 		{number(PairedTable{}.McNemarAWorse()), ErrNoData},
+		{number(PairedTable{Both: math.MaxInt, Neither: 1}.McNemarExact()), ErrRange},
 		{number(PairedTable{}.Difference()), ErrNoData},
 		{chi(PairedTable{}.McNemarAsymptotic()), ErrNoData},
 		{chi(PairedTable{}.McNemarCorrected()), ErrNoData},
@@ -217,6 +218,7 @@ func TestS4_Refusals(t *testing.T) {
 		{chi(ClusteredMcNemar(flat[:5])), ErrTooFewFamilies},
 		{chi(ClusteredMcNemar(flat)), ErrNoVariation},
 		{chi(ClusteredMcNemar(bad)), ErrRange},
+		{chi(ClusteredMcNemar(append(flat, DiscordantFamily{math.MaxInt, math.MaxInt, math.MaxInt}))), ErrRange},
 	} {
 		var r *Refusal
 		if !errors.Is(c.got, c.want) || !errors.As(c.got, &r) || r.Method == "" {

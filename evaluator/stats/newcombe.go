@@ -43,8 +43,5 @@ func (t PairedTable) newcombe(method string, level float64, corrected bool) (Int
 	p1, p2, diff := one.X/n, two.X/n, (b-c)/n
 	// x² − 2φxy + y², in the form that does not cancel.
 	join := func(x, y float64) float64 { return math.Sqrt(math.Max(0, (x-y)*(x-y)+2*(1-phi)*x*y)) }
-	return Interval{
-		Lo: math.Max(-1, diff-join(p1-w1.Lo, w2.Hi-p2)),
-		Hi: math.Min(1, diff+join(w1.Hi-p1, p2-w2.Lo)),
-	}, nil
+	return ordered(math.Max(-1, diff-join(p1-w1.Lo, w2.Hi-p2)), math.Min(1, diff+join(w1.Hi-p1, p2-w2.Lo))), nil
 }

@@ -10,6 +10,9 @@ import (
 // Interval is a closed interval; Lo ≤ Hi, both finite.
 type Interval struct{ Lo, Hi float64 }
 
+// ordered puts limits that rounding has crossed in order.
+func ordered(lo, hi float64) Interval { return Interval{Lo: lo, Hi: math.Max(lo, hi)} }
+
 // Contains says whether x lies in the interval.
 func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
 
@@ -73,7 +76,7 @@ func (p Proportion) ClopperPearson(level float64) (Interval, error) {
 		return Interval{}, err
 	}
 	tail := (1 - level) / 2
-	return Interval{Lo: p.exactLower(tail), Hi: p.exactUpper(tail)}, nil
+	return ordered(p.exactLower(tail), p.exactUpper(tail)), nil
 }
 
 // ClopperPearsonUpper is the exact one-sided upper bound: with no event in N
@@ -108,7 +111,7 @@ func (p Proportion) Jeffreys(level float64) (Interval, error) {
 	if p.X < p.N {
 		out.Hi = 1 - betaQuantile(p.N-p.X+.5, p.X+.5, tail)
 	}
-	return out, nil
+	return ordered(out.Lo, out.Hi), nil
 }
 
 // MidP is the mid-p exact interval (Lancaster 1961, Vollset 1993): the rates at
@@ -175,17 +178,31 @@ func ZeroEventUnits(limit, confidence float64) (int, error) {
 // PoissonUpper is the exact one-sided upper bound of the rate of events per
 // unit of exposure after x events in the exposure given (Garwood 1936):
 // χ²(confidence; 2x+2) / (2·exposure). It assumes that events are independent
-// and may repeat within a unit (retries, effects). ErrRange.
+// and may repeat within a unit (retries, effects). ErrRange, ErrNotFinite.
 func PoissonUpper(x int, exposure, confidence float64) (float64, error) {
-	if x < 0 || !finite(exposure) || exposure <= 0 || !(confidence > 0 && confidence < 1) {
+	if x < 0 || x > mostPairs || !finite(exposure) || exposure <= 0 || !(confidence > 0 && confidence < 1) {
 		return 0, refuse("Poisson upper bound", ErrRange, "%d events, exposure %v, confidence %v", x, exposure, confidence)
 	}
-	out := distuv.ChiSquared{K: 2*float64(x) + 2}.Quantile(confidence) / (2 * exposure)
+	// By bisection of P(more than x events): gonum's chi-squared quantile
+	// panics at some confidences near 0.
+	under := func(mean float64) bool { return mathext.GammaIncReg(float64(x)+1, mean) < confidence }
+	hi := 1.0
+	for under(hi) {
+		hi *= 2
+	}
+	out := bisect(0, hi, under) / exposure
 	if !finite(out) {
 		return 0, refuse("Poisson upper bound", ErrNotFinite, "exposure %v", exposure)
 	}
 	return out, nil
 }
+
+// leastUnits and mostUnits bound the units of a proportion: outside, no data
+// can be and the formulas lose their digits.
+const (
+	leastUnits = 1e-6
+	mostUnits  = 1 << 52
+)
 
 func (p Proportion) exactLower(tail float64) float64 {
 	if p.X == 0 {
@@ -210,7 +227,7 @@ func (p Proportion) check(method string) error {
 		return refuse(method, ErrNotFinite, "%v of %v", p.X, p.N)
 	case p.N == 0:
 		return refuse(method, ErrNoData, "0 units")
-	case p.N < 0 || p.X < 0 || p.X > p.N:
+	case p.N < leastUnits || p.N > mostUnits || p.X < 0 || p.X > p.N:
 		return refuse(method, ErrRange, "%v of %v", p.X, p.N)
 	}
 	return nil

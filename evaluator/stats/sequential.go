@@ -159,8 +159,8 @@ func checkLooks(method string, alpha float64, information []float64, sides Sides
 		return refuse(method, ErrNoData, "no looks, or more than %d", maxLooks)
 	case len(information) > maxLooks:
 		return refuse(method, ErrRange, "%d looks, at most %d", len(information), maxLooks)
-	case !(alpha > 0 && alpha < .5):
-		return refuse(method, ErrRange, "alpha %v is not in (0, 0.5)", alpha)
+	case !(alpha > leastSpend && alpha < .5):
+		return refuse(method, ErrRange, "alpha %v is not in (%v, 0.5)", alpha, leastSpend)
 	case sides != UpperSide && sides != BothSides:
 		return refuse(method, ErrRange, "%d sides", int(sides))
 	}

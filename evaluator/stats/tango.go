@@ -57,7 +57,7 @@ func (t PairedTable) Tango(level float64) (Interval, error) {
 		return Interval{}, err
 	}
 	z := zTwoSided(level)
-	return Interval{Lo: -t.swap().tangoUpper(z), Hi: t.tangoUpper(z)}, nil
+	return ordered(-t.swap().tangoUpper(z), t.tangoUpper(z)), nil
 }
 
 // tangoUpper is the difference at which the statistic has fallen to −z.
