@@ -229,7 +229,10 @@ func (h *house) calls() []string {
 }
 
 // once fails the test when an operation was handed over twice (I2).
-func (h *house) once(t testing.TB) {
+func (h *house) once(t interface {
+	Helper()
+	Errorf(format string, args ...any)
+}) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -285,6 +288,12 @@ func begin(t testing.TB, change ...func(*host.Definition)) *scene {
 		f(&d)
 	}
 	x.must(x.s.Open(t.Context(), tenant, room, d))
+	s := x.s
+	t.Cleanup(func() {
+		if err := s.Verify(context.Background(), tenant, room); err != nil {
+			t.Errorf("the room's history does not verify: %v", err)
+		}
+	})
 	return x
 }
 

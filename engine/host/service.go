@@ -33,6 +33,9 @@ type Config struct {
 	Now func() time.Time
 	// Events bounds the events that one Tick folds; zero means 1,000.
 	Events int
+	// SnapshotBytes is the least size of a tail that is worth a snapshot; see
+	// runtime.Config.
+	SnapshotBytes int64
 	// Crash ends the process at a chosen point, for tests.
 	Crash *runtime.Crash
 }
@@ -138,7 +141,7 @@ func (s *Service) live(ref Ref, id string, d Definition) runtime.Live {
 			Folds: runtime.Folds{Name: id, Machine: d.machine},
 			Store: s.cfg.Store, Room: id, Salt: []byte(runtime.FreshToken()), Funds: store.FundsReal,
 			Provider: &provider{room: ref, ports: &s.cfg.Ports}, Clock: runtime.Wall,
-			Limits: runtime.Limits{BudgetMicros: d.BudgetMicros}, Crash: s.cfg.Crash,
+			Limits: runtime.Limits{BudgetMicros: d.BudgetMicros}, SnapshotBytes: s.cfg.SnapshotBytes, Crash: s.cfg.Crash,
 		},
 		Authority: func(ctx context.Context) ([]string, error) { return s.cfg.Ports.Authority.Eligible(ctx, ref) },
 		Always:    []string{d.Coordinator},
