@@ -217,17 +217,8 @@ func ComparePair(a, b PairSide) (ArmPair, error) {
 		}
 	}
 	out.Cases, out.Families = len(cases), len(families)
-	for m := range metrics {
-		if metrics[m].derived {
-			continue
-		}
-		d, err := table.difference(m)
-		if err != nil {
-			return out, err
-		}
-		out.Differences = append(out.Differences, d)
-	}
-	return out, adjust(out.Differences)
+	out.Differences, err = table.Differences(0, 1)
+	return out, err
 }
 
 func missing(p pair, plannedA, plannedB bool, a, b *TrialScore, casesA, casesB map[string]string) string {

@@ -164,14 +164,74 @@ const (
 // It is not a proof of equality: see the smallest detectable difference.
 const NoDifferenceShown = "no difference shown"
 
-// difference is B − A of one metric over the pairs of a table whose arm 0 is A
-// and arm 1 is B.
-func (t *Table) difference(metric int) (Difference, error) {
+// Differences are those of arm b from arm a, B − A, in every metric that stands
+// for itself, with p adjusted by Holm over them. Pairs are those that both have.
+func (t *Table) Differences(a, b int) ([]Difference, error) {
+	out := []Difference{}
+	for m := range metrics {
+		if metrics[m].derived {
+			continue
+		}
+		d, err := t.difference(m, a, b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, adjust(out)
+}
+
+// MetricSummary is the mean of a metric over the trials of an arm, with its CR1
+// error by family. A nil statistic is not evaluable.
+type MetricSummary struct {
+	Metric   string    `json:"metric"`
+	Unit     string    `json:"unit"`
+	Mean     *Num      `json:"mean"`
+	SE       *Num      `json:"se"`
+	CI95     *Interval `json:"ci95"` // by t; nil where the error is undefined or zero
+	N        int       `json:"n"`
+	Families int       `json:"families"`
+	Excluded int       `json:"excluded"` // outside the denominator
+	Lacking  int       `json:"lacking"`  // not evaluable
+	Censored int       `json:"censored"` // only lower bounds
+}
+
+// Summaries are the metrics of an arm, in the order of Metrics.
+func (t *Table) Summaries(arm int) ([]MetricSummary, error) {
+	out := make([]MetricSummary, 0, len(metrics))
+	for m := range metrics {
+		s := t.Sample(m, arm, nil)
+		x := MetricSummary{
+			Metric: metrics[m].Name, Unit: metrics[m].Unit, N: len(s.Values), Excluded: s.Excluded, Lacking: s.Lacking, Censored: s.Censored,
+		}
+		c, err := stats.ClusteredMean(s.Values, s.Families)
+		x.Families = c.Clusters
+		switch {
+		case errors.Is(err, stats.ErrNoData):
+		case errors.Is(err, stats.ErrOneCluster):
+			x.Mean = numPtr(c.Mean)
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", x.Metric, err)
+		default:
+			x.Mean, x.SE = numPtr(c.Mean), numPtr(c.CR1)
+			if test, err := c.TTest(compareLevel); err == nil {
+				x.CI95 = &Interval{Num(test.Lo), Num(test.Hi)}
+			} else if !errors.Is(err, stats.ErrNoVariation) {
+				return nil, fmt.Errorf("%s: %w", x.Metric, err)
+			}
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// difference is B − A of one metric.
+func (t *Table) difference(metric, a, b int) (Difference, error) {
 	d := Difference{
 		Metric: metrics[metric].Name, SEMethod: "CR1", Cluster: "family", Better: metrics[metric].betterWord(),
 		Estimand: EstimandLike, These: TheseCases{Estimand: EstimandThese}, Word: "not tested: no pair is evaluable in both arms",
 	}
-	p := t.Pairs(metric, 1, 0, nil)
+	p := t.Pairs(metric, b, a, nil)
 	d.Pairs, d.Censored = p.Used, p.CensoredA+p.CensoredB
 	s, err := stats.PairedDifference(p.Pairs, compareLevel)
 	d.N, d.Clusters = s.N, s.Clusters

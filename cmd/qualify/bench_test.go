@@ -38,6 +38,7 @@ func BenchmarkQualify(b *testing.B) {
 		m.resume(b)
 		m.scoring(b)
 		m.limits(b)
+		m.million(b)
 		if err := m.print(os.Stdout); err != nil {
 			b.Fatal(err)
 		}

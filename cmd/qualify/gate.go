@@ -162,7 +162,7 @@ func (a *app) judge(ctx context.Context, s store.Store, which string, p *gate.Po
 	if err != nil {
 		return nil, err
 	}
-	return in.document(v), nil
+	return in.document(v)
 }
 
 func writeGate(w io.Writer, format string, doc *gate.Document) error {

@@ -127,7 +127,7 @@ func (in *gateInput) evidence(ctx context.Context, s store.Store) (gate.Evidence
 			gate.CheckHoldout:  {State: gate.CheckNotTested, Detail: "split " + in.plan.Filter.Split + ": no holdout was opened"},
 			gate.CheckLog:      in.checkLog(log),
 			gate.CheckBudget:   budget,
-			gate.CheckOracle:   in.checkOracle(),
+			gate.CheckOracle:   in.checkOracle(), //nolint:contextcheck // the audit takes no context: it is over in a moment
 			gate.CheckControls: in.checkControls(),
 			gate.CheckMatched:  in.checkMatched(),
 			gate.CheckTraces:   {State: gate.CheckHolds, Detail: "every trace is the one in its trial record"},
@@ -207,7 +207,7 @@ func (in *gateInput) checkMatched() gate.Check {
 }
 
 // document is the verdict with what it is about.
-func (in *gateInput) document(v gate.Verdict) *gate.Document {
+func (in *gateInput) document(v gate.Verdict) (*gate.Document, error) {
 	p, b := in.plan, budgetOf(in.at)
 	doc := gate.NewDocument(v)
 	doc.Tool = toolName
@@ -219,11 +219,18 @@ func (in *gateInput) document(v gate.Verdict) *gate.Document {
 	if c := in.at.Ceiling.Name; c != "" && c != campaigns.OwnCeiling(p.ID) {
 		doc.Outside = append(doc.Outside, "budget") // others may draw on it later
 	}
+	for i, name := range in.table.Arms {
+		ms, err := in.table.Summaries(i)
+		if err != nil {
+			return nil, err
+		}
+		doc.Metrics = append(doc.Metrics, gate.ArmMetrics{Arm: name, Metrics: ms})
+	}
 	cut := cutKeys(in.at)
 	for _, t := range in.at.Dropped {
 		if slices.ContainsFunc(t.Arms, func(x campaigns.Arm) bool { return cut[campaigns.TrialKey(t.Case.ID, x.Name, t.Index)] }) {
 			doc.DroppedTriples = append(doc.DroppedTriples, t.ID())
 		}
 	}
-	return doc
+	return doc, nil
 }

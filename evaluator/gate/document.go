@@ -24,8 +24,16 @@ type Document struct {
 	// TraceSetDigest names the traces that every figure was computed from.
 	TraceSetDigest string `json:"trace_set_digest"`
 	Verdict
+	// Metrics are those of every arm, ablations too, as the traces give them.
+	Metrics        []ArmMetrics              `json:"metrics"`
 	DroppedTriples []string                  `json:"dropped_triples"`
 	Outside        evaluator.OutsideIdentity `json:"outside_identity"`
+}
+
+// ArmMetrics are the means of one arm.
+type ArmMetrics struct {
+	Arm     string                    `json:"arm"`
+	Metrics []evaluator.MetricSummary `json:"metrics"`
 }
 
 // Freeze names the freeze under which the campaign ran. Without one its id is
@@ -52,7 +60,7 @@ type BudgetProof struct {
 func NewDocument(v Verdict) *Document {
 	return &Document{
 		Schema: evaluator.Document{Name: "qualify.verdict", Version: 1}, Verdict: v, Exit: ExitCode(v.Verdict),
-		DroppedTriples: []string{}, Outside: evaluator.OutsideIdentity{"tool"},
+		DroppedTriples: []string{}, Metrics: []ArmMetrics{}, Outside: evaluator.OutsideIdentity{"tool"},
 		Freeze: Freeze{Word: evaluator.EvidenceNotTested},
 	}
 }
