@@ -25,7 +25,7 @@ const (
 // takes about 140 MB.
 type Row struct {
 	State    TrialState
-	Claimed  bool
+	Claimed  bool // a claim stands at the end; of TrialRan
 	Censored bool // a limit ended the trial: its latency is at least the value
 	// Values by metric index, NaN where not evaluable; only TrialRan and
 	// TrialGraderError have any.
@@ -143,7 +143,7 @@ func (r *Row) fill(s *TrialScore) error {
 	default:
 		return fmt.Errorf("trial %s: unknown outcome %q", s.Key, s.Outcome)
 	}
-	*r = Row{State: state, Claimed: s.Claimed, Censored: s.Latency != nil && s.Latency.Censored, Values: rowValues(s)}
+	*r = Row{State: state, Claimed: s.Outcome == ClaimedMet || s.Outcome == ClaimedUnmet, Censored: s.Latency != nil && s.Latency.Censored, Values: rowValues(s)}
 	return nil
 }
 
