@@ -308,6 +308,9 @@ func TestS7_BCaTendsToABC(t *testing.T) {
 	}
 	b := value[Bootstrap](t)(ClusterBootstrap(fams, .95, Resampling{Draws: 40_000, Seed: 1}))
 	a := value[ABC](t)(ClusterABC(fams, .95))
+	_, jack := jackknife(fams)
+	want, _ := acceleration(jack)
+	near(t, "acceleration", b.Accel, want, 1e-12)
 	near(t, "SE", b.SE, a.SE, .05*a.SE)
 	near(t, "lo", b.BCa.Lo, a.Lo, .1*a.SE)
 	near(t, "hi", b.BCa.Hi, a.Hi, .1*a.SE)

@@ -66,6 +66,34 @@ func TestS6_DrawnFlipsAgreeWithCountedOnes(t *testing.T) {
 	}
 }
 
+// TestS6_EveryFamilyIsFlipped: the weight lies in families beyond the bits of
+// one random word, of which one flip in 32 is as extreme.
+func TestS6_EveryFamilyIsFlipped(t *testing.T) {
+	t.Parallel()
+	weights := append(make([]float64, 64), 1, 1, 1, 1, 1, 1)
+	s := value[SignFlip](t)(SignFlipTest(singles(weights), Resampling{Draws: 20_000, Seed: 2}))
+	near(t, "two-sided", s.P, 2./64, .004)
+	near(t, "greater", s.Greater, 1./64, .003)
+}
+
+// TestS6_TiesAreTies: sums that are equal but for rounding count alike.
+func TestS6_TiesAreTies(t *testing.T) {
+	t.Parallel()
+	var tenths, whole []float64
+	for i := range 12 {
+		whole = append(whole, float64(i%5+1))
+		tenths = append(tenths, float64(i%5+1)/10)
+	}
+	for i := range 4 {
+		whole[i], tenths[i] = -whole[i], -tenths[i]
+	}
+	a := value[SignFlip](t)(SignFlipTest(singles(whole), Resampling{}))
+	b := value[SignFlip](t)(SignFlipTest(singles(tenths), Resampling{}))
+	if a.P != b.P || a.Greater != b.Greater {
+		t.Errorf("%+v and in tenths %+v", a, b)
+	}
+}
+
 func TestS6_Refusals(t *testing.T) {
 	t.Parallel()
 	zeros := singles(make([]float64, 7))

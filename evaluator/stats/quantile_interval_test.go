@@ -230,6 +230,7 @@ func TestS11_KaplanMeierMedians(t *testing.T) {
 		{"above the completion rate", times(9, 13, -13, 18, 23, -28, 31, 34, -45, 48, -161), .95, Quantile{161, true}},
 		{"finish before cut at one time", times(-2, 2), .5, Quantile{2, false}},
 		{"all cut", times(-2, -7), .5, Quantile{7, true}},
+		{"nothing finishes at a cut", times(-1, 2), 1e-13, Quantile{2, false}},
 		{"the last", times(1, 2, 3), 1, Quantile{3, false}},
 	} {
 		got := value[Quantile](t)(KaplanMeier(c.in, c.q))
@@ -254,6 +255,25 @@ func TestS11_QuantileBoundsTakeCensoringBothWays(t *testing.T) {
 		got := value[DurationBounds](t)(QuantileBounds(c.in, c.q))
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%v at %v: %s", c.in, c.q, diff)
+		}
+	}
+}
+
+// TestS11_OrderDurationsWithCuts: ranks 2 and 9 of ten.
+func TestS11_OrderDurationsWithCuts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in     []Duration
+		lo, hi *int64
+	}{
+		{times(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), new(int64(2)), new(int64(9))},
+		{times(-1, -2, 3, 4, 5, 6, 7, 8, 9, 10), new(int64(2)), nil},
+		{times(-1, 2, 3, 4, 5, 6, 7, 8, 9, 10), new(int64(2)), new(int64(10))},
+		{times(1, 2, 3, 4, 5, 6, 7, 8, -9, -9), new(int64(2)), nil},
+	} {
+		got := value[DurationInterval](t)(OrderDurations(c.in, .5, .95))
+		if diff := cmp.Diff([]*int64{c.lo, c.hi}, []*int64{got.Lo, got.Hi}); diff != "" {
+			t.Errorf("%v: %s", c.in, diff)
 		}
 	}
 }
