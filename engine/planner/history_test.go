@@ -550,10 +550,6 @@ func (h *history) reload() {
 func (h *history) restart() {
 	h.count("R49 restart")
 	h.reload()
-	if h.draw(2, "snapshot") == 0 {
-		h.snap, h.snapRev = h.state, h.head.Rev
-		h.must(h.st.PutSnapshot(h.test.Context(), "room", store.Snapshot{Rev: h.head.Rev, Machine: Version, State: []byte(h.state)}))
-	}
 	for _, o := range slices.Clone(h.order) {
 		switch {
 		case o.delivered && o.receipt != nil && o.settled && !o.uncertain:
@@ -605,7 +601,6 @@ func (h *history) conflict() {
 		h.rt.Fatalf("R71: a stale commit: %v", err)
 	}
 	h.count("R71 lost")
-	h.reload()
 }
 
 // deliver folds and commits one event, with the receipts of the operations
@@ -699,6 +694,10 @@ func (h *history) deliver(ev engine.Event, returned ...*hop) []engine.Command {
 	h.late(&ev, controls)
 	h.rules(&ev)
 	h.account()
+	if h.n%16 == 0 {
+		h.snap, h.snapRev = h.state, h.head.Rev
+		h.must(h.st.PutSnapshot(h.test.Context(), "room", store.Snapshot{Rev: h.head.Rev, Machine: Version, State: []byte(h.state)}))
+	}
 	if h.n%128 == 0 {
 		h.whole()
 	}
