@@ -101,7 +101,7 @@ func GatePlanMarkdown(w io.Writer, doc *gate.PlanDocument) error {
 	return wrapWrite(err)
 }
 
-var planColumns = []string{"severity", "needs families", "cases", "trials an arm", "has", "can pass"}
+var planColumns = []string{"severity", "needs families", "cases", "trials an arm", "has, can pass"}
 
 func planRows(doc *gate.PlanDocument, name func(string) string) []row {
 	rows := make([]row, 0, len(doc.Rules))
@@ -112,9 +112,9 @@ func planRows(doc *gate.PlanDocument, name func(string) string) []row {
 		case r.Fits:
 			can = "yes"
 		case r.Families == nil:
-			can = "-"
+			can = "not known"
 		}
-		rows = append(rows, row{name(r.ID), []string{string(r.Severity), optional(r.Families), optional(r.Cases), optional(r.Trials), fmt.Sprint(r.Has), can}})
+		rows = append(rows, row{name(r.ID), []string{string(r.Severity), optional(r.Families), optional(r.Cases), optional(r.Trials), fmt.Sprintf("%d, %s", r.Has, can)}})
 	}
 	return rows
 }

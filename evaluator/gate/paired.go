@@ -23,7 +23,10 @@ func (g *judge) paired(t *test) error {
 	f.Pairs, f.Excluded, f.Lacking, f.Censored = p.Used, p.Excluded, p.LackingA+p.LackingB, p.CensoredA+p.CensoredB
 	c := contrastOf(r, &m, p.Pairs)
 	d, err := stats.PairedDifference(c.pairs, g.level())
-	f.N, f.Families = d.N, d.Clusters
+	f.N, f.Families, f.Method = d.N, d.Clusters, "none: not evaluable"
+	if len(p.Pairs) > 0 {
+		means(f, p.Pairs)
+	}
 	switch {
 	case g.lacking(t, r.Arm, r.baseline):
 		return nil
@@ -33,7 +36,6 @@ func (g *judge) paired(t *test) error {
 	case err != nil && !undefined(err):
 		return err
 	}
-	means(f, p.Pairs)
 	f.Method = "CR1 by family, t"
 	if d.Clusters < stats.MinFamilies || g.look.alpha == 0 {
 		return nil

@@ -98,22 +98,27 @@ func (g *judge) absolute(t *test) error {
 	}
 	d, err := stats.PairedDifference(pairs, g.level())
 	f.Families = d.Clusters
-	switch {
-	case g.lacking(t, r.Arm):
+	f.Method = "none: not evaluable"
+	if errors.Is(err, stats.ErrNoData) {
+		if !g.lacking(t, r.Arm) {
+			t.refuse(CodeNotEvaluable, "%s is not evaluable: no trial of arm %s is in its denominator", m.Name, r.Arm)
+		}
 		return nil
-	case errors.Is(err, stats.ErrNoData):
-		t.refuse(CodeNotEvaluable, "%s is not evaluable: no trial of arm %s is in its denominator", m.Name, r.Arm)
-		return nil
-	case err != nil && !undefined(err):
+	}
+	if err != nil && !undefined(err) {
 		return err
 	}
 	f.Value, t.units = new(evaluator.Num(d.Mean)), kish(s.Families)
 	limit := *r.Limit
-	f.Method = "point"
+	lacking := g.lacking(t, r.Arm)
 	if r.Bound == BoundPoint {
+		f.Method = "point"
 		g.point(t, &m, d.Mean, limit)
+	}
+	if lacking || r.Bound == BoundPoint {
 		return nil
 	}
+	f.Method = "CR1 by family, t"
 	if d.Clusters < stats.MinFamilies || g.look.alpha == 0 {
 		return nil // the rule is blocked, and says why
 	}
@@ -167,16 +172,20 @@ func (t *test) censored(metric, arm string, n int) {
 	}
 }
 
+// point holds the mean itself against the limit. Of a hole it only adds what
+// was seen in the trials that are evaluable.
 func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
 	got, want := evaluator.Num(mean), evaluator.Num(limit)
 	bad, word := got.Round() > limit, "above"
 	if m.Better == evaluator.HigherBetter {
 		bad, word = got.Round() < limit, "below"
 	}
-	t.outcome = Pass
-	if bad {
+	switch {
+	case bad:
 		t.outcome = Fail
 		t.add(CodeLimit, "%s is %s, %s limit %s", m.Name, say(got), word, say(want))
+	case !t.hole:
+		t.outcome = Pass
 	}
 	t.censored(m.Name, t.rule.Arm, t.figure.Censored)
 }
