@@ -9,29 +9,32 @@ import (
 // CaseMoments holds what is kept of one case's paired trials in two arms, in
 // constant room however many trials there are. The zero value has no trials.
 type CaseMoments struct {
-	Family       string
-	N            int     // paired trials
-	MeanA, MeanB float64 // of the trials
+	Family     string
+	N          int     // paired trials
+	SumA, SumB float64 // exact for whole numbers up to 2^53, in any order
 	// SSA, SSB and SSD are sums of squared deviations, of A, of B and of A−B.
 	SSA, SSB, SSD float64
 }
 
-// Add takes one paired trial (Welford's update). The sums depend on the order
-// of the trials by rounding only.
+// Add takes one paired trial (Welford's update of the squares, which depend on
+// the order of the trials by rounding only).
 func (c *CaseMoments) Add(a, b float64) {
+	before := c.Pair()
 	c.N++
-	n := float64(c.N)
-	da, db := a-c.MeanA, b-c.MeanB
-	c.MeanA += da / n
-	c.MeanB += db / n
-	ea, eb := a-c.MeanA, b-c.MeanB
+	c.SumA += a
+	c.SumB += b
+	after := c.Pair()
+	da, db, ea, eb := a-before.A, b-before.B, a-after.A, b-after.B
 	c.SSA += da * ea
 	c.SSB += db * eb
 	c.SSD += (da - db) * (ea - eb)
 }
 
-// Pair is the case as one observation.
-func (c CaseMoments) Pair() Pair { return Pair{Family: c.Family, A: c.MeanA, B: c.MeanB} }
+// Pair is the case as one observation, its means; 0 and 0 without trials.
+func (c CaseMoments) Pair() Pair {
+	n := float64(max(c.N, 1))
+	return Pair{Family: c.Family, A: c.SumA / n, B: c.SumB / n}
+}
 
 // CasePairs are the cases as observations.
 func CasePairs(cases []CaseMoments) []Pair {
@@ -80,9 +83,10 @@ func SplitPairs(cases []CaseMoments) (PairedSplit, error) {
 		if c.N != out.Trials {
 			out.Trials = 0
 		}
-		a.add(c.MeanA, c.SSA, c.N)
-		b.add(c.MeanB, c.SSB, c.N)
-		d.add(c.MeanA-c.MeanB, c.SSD, c.N)
+		p := c.Pair()
+		a.add(p.A, c.SSA, c.N)
+		b.add(p.B, c.SSB, c.N)
+		d.add(p.A-p.B, c.SSD, c.N)
 	}
 	for _, x := range []*noisy{&a, &b, &d} {
 		for _, v := range [][]float64{x.means, x.within, x.noise} {

@@ -408,6 +408,9 @@ func TestS1_SplitOfMomentsIsThatOfCounts(t *testing.T) {
 	if s.Trials != 8 || s.B != (Split{}) {
 		t.Errorf("%+v", s)
 	}
+	if diff := cmp.Diff([]Pair{{"8", 1, 0}, {"6", .75, 0}, {"4", .5, 0}, {"0", 0, 0}}, CasePairs(cases)); diff != "" {
+		t.Error(diff)
+	}
 	d := value[Design](t)(s.Design(.05, .8))
 	if want := (Design{W2: s.Diff.Between, SA2: s.Diff.Within, KA: 8, KB: 8, Alpha: .05, Power: .8}); d != want {
 		t.Errorf("%+v", d)
