@@ -44,6 +44,11 @@ func TestS9_ConfseqVectors(t *testing.T) {
 	near(t, "beta-binomial log M", value[Evidence](t)(b.Evidence(10, 100)).Log, -.6941012, tol)
 	near(t, "beta-binomial bound", value[float64](t)(b.Bound(100, .05)), 31.4308, tol)
 
+	// All observations at one end: 1/((n+1)/2^n) for a uniform mixture of coins.
+	coin := BetaBinomial{R: .5, G: .5, H: .5}
+	for _, s := range []float64{-5, 5} {
+		near(t, "all ten at one end", value[Evidence](t)(coin.Evidence(s, 2.5)).Value(), 1024./11, 1e-9)
+	}
 	early := value[BetaBinomial](t)(BetaBinomialAt(.1, .05, .5, 3))
 	near(t, "floor of the tuning", early.R, 1.5e-3, 1e-15)
 
@@ -261,6 +266,10 @@ func TestS9_Refusals(t *testing.T) {
 		{beta(BetaBinomialAt(1, 1, 1, 1)), ErrRange},
 		{ev(BetaBinomial{1, 1, 1}.Evidence(2, 1)), ErrRange},
 		{ev(BetaBinomial{}.Evidence(0, 1)), ErrRange},
+		{ev(BetaBinomial{1, 1, 0}.Evidence(0, 1)), ErrRange},
+		{ev(BetaBinomial{1, 0, 1}.Evidence(0, 1)), ErrRange},
+		{ev(BetaBinomial{0, 1, 1}.Evidence(0, 1)), ErrRange},
+		{ev(BetaBinomial{1, 1, 1}.Evidence(-2, 1)), ErrRange},
 		{gamma(GammaExponentialAt(1, .05, 1e13)), ErrRange},
 		{normal(NormalMixtureAt(1e-13, .05)), ErrRange},
 		{normal(NormalMixtureAt(1, 1)), ErrRange},
