@@ -177,9 +177,10 @@ func (r *running) cost(t Triple) (charged, keep int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range t.seats() {
-		m := r.records[s.Key()].Money
-		charged += m.Charged
-		keep += m.Held
+		if rec := r.records[s.Key()]; rec != nil {
+			charged += rec.Money.Charged
+			keep += rec.Money.Held
+		}
 	}
 	return charged, keep
 }

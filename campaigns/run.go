@@ -117,7 +117,7 @@ func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	if err := r.ensureCeiling(ctx); err != nil {
 		return nil, err
 	}
-	run := &running{Runner: r, records: map[string]store.Trial{}, done: map[string]int{}}
+	run := &running{Runner: r, done: map[string]int{}}
 	if err := run.load(ctx); err != nil {
 		return nil, err
 	}
@@ -191,12 +191,12 @@ func (r *Runner) ensureCeiling(ctx context.Context) error {
 type running struct {
 	*Runner
 	mu      sync.Mutex
-	records map[string]store.Trial     // terminal records by key
-	set     []trace.SetEntry           // of the reported trials
-	done    map[string]int             // reported trials by arm
-	stored  []Seat                     // closed before this run, their traces not read yet
-	untold  bool                       // there are such that Progress has not been told of
-	settled map[string]store.Allotment // released before this run, by id
+	records map[string]*store.Trial     // terminal records by key; never changed
+	set     []trace.SetEntry            // of the reported trials
+	done    map[string]int              // reported trials by arm
+	stored  []Seat                      // closed before this run, their traces not read yet
+	untold  bool                        // there are such that Progress has not been told of
+	settled map[string]*store.Allotment // released before this run, by id
 	purse   *purse
 	waits   Waits // of the goroutine that starts trials
 	ran     int   // of those, trials that this process ran, controls left out
@@ -207,8 +207,9 @@ func (r *running) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("trials of %s: %w", r.Plan.ID, err)
 	}
-	for _, t := range trials {
-		if t.Status == TrialClosed {
+	r.records = make(map[string]*store.Trial, len(trials))
+	for i := range trials {
+		if t := &trials[i]; t.Status == TrialClosed {
 			r.records[t.Key] = t
 		}
 	}
@@ -217,10 +218,10 @@ func (r *running) load(ctx context.Context) error {
 		return fmt.Errorf("allotments of %s: %w", r.Plan.ID, err)
 	}
 	r.purse = newPurse(as)
-	r.settled = map[string]store.Allotment{}
+	r.settled = make(map[string]*store.Allotment, len(as))
 	for i := range as {
 		if as[i].Released {
-			r.settled[as[i].ID] = as[i]
+			r.settled[as[i].ID] = &as[i]
 		}
 	}
 	return nil
@@ -396,7 +397,7 @@ func (r *running) keep(s Seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored = append(r.stored, s)
-	r.count(s, r.records[s.Key()])
+	r.count(s, *r.records[s.Key()])
 	r.untold = r.untold || !s.Control()
 }
 
@@ -413,7 +414,7 @@ func (r *running) readStored(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("trace of %s: %w", s.Key(), err)
 		}
-		if err := r.OnTrial(Done{Seat: s, Record: r.records[s.Key()], Trace: content}); err != nil {
+		if err := r.OnTrial(Done{Seat: s, Record: *r.records[s.Key()], Trace: content}); err != nil {
 			return err
 		}
 	}
@@ -423,7 +424,7 @@ func (r *running) readStored(ctx context.Context) error {
 // count enters a closed trial into the set and the figures of progress; the
 // caller holds mu.
 func (r *running) count(s Seat, rec store.Trial) {
-	r.set = append(r.set, trace.SetEntry{Key: s.Key(), Digest: rec.TraceDigest})
+	r.set = append(r.set, trace.SetEntry{Key: rec.Key, Digest: rec.TraceDigest})
 	r.done[s.Arm.Name]++
 }
 
@@ -431,8 +432,9 @@ func (r *running) count(s Seat, rec store.Trial) {
 func (r *running) report(ctx context.Context, d Done) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.records[d.Seat.Key()] = d.Record
-	r.count(d.Seat, d.Record)
+	rec := d.Record // without its trace
+	r.records[d.Seat.Key()] = &rec
+	r.count(d.Seat, rec)
 	if r.OnTrial != nil {
 		if err := r.OnTrial(d); err != nil {
 			return err

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/budget"
@@ -144,6 +146,12 @@ const (
 
 // Terminal reports whether the trial's record may no longer change.
 func (t *Trial) Terminal() bool { return t.Status == TrialClosed || t.Status == TrialNotRun }
+
+// CompareTrials is the order in which stores list the trials of a campaign: by
+// schedule, then arm, then key.
+func CompareTrials(a, b Trial) int {
+	return cmp.Or(cmp.Compare(a.Order, b.Order), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Key, b.Key))
+}
 
 // SameCampaign compares what never changes: all but status, totals and order.
 func SameCampaign(a, b *Campaign) bool {

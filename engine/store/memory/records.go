@@ -315,9 +315,7 @@ func (s *Store) Trials(ctx context.Context, campaign string) ([]store.Trial, err
 			out = append(out, t)
 		}
 	}
-	slices.SortFunc(out, func(a, b store.Trial) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Key, b.Key))
-	})
+	slices.SortFunc(out, store.CompareTrials)
 	return out, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine/store"
 )
@@ -115,18 +116,30 @@ func (s *Store) PutTrial(ctx context.Context, t store.Trial) error {
 }
 
 // Trials implements store.Records.
+//
+// A resume reads the trials of a whole campaign, so they are read in the order
+// of their index and sorted here, which takes SQLite longer, and what they have
+// in common is kept once.
 func (s *Store) Trials(ctx context.Context, campaign string) ([]store.Trial, error) {
 	var out []store.Trial
-	err := s.read(ctx, "trials", false, func(v view) error {
+	w := words{}
+	err := s.read(ctx, "trials", true, func(v view) error {
+		var n int
+		if _, err := v.row(ctx, sqlCountTrials, []any{campaign}, &n); err != nil {
+			return err
+		}
+		out = make([]store.Trial, 0, n)
 		return v.each(ctx, sqlTrials, []any{campaign}, func(scan func(...any) error) error {
 			var t store.Trial
 			if err := scan(trialFields(&t)...); err != nil {
 				return err
 			}
+			w.share(&t.Campaign, &t.Arm, &t.Case, &t.Allotment, &t.Status, &t.Termination)
 			out = append(out, t)
 			return nil
 		})
 	})
+	slices.SortFunc(out, store.CompareTrials)
 	return out, err
 }
 

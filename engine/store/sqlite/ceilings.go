@@ -260,12 +260,14 @@ func (w *writer) release(ctx context.Context, id string, charged, keep int64) (s
 // Allotments implements store.Records: in order of grant.
 func (s *Store) Allotments(ctx context.Context, campaign string) ([]store.Allotment, error) {
 	var out []store.Allotment
+	w := words{}
 	err := s.read(ctx, "allotments", false, func(v view) error {
 		return v.each(ctx, sqlAllotments, []any{campaign}, func(scan func(...any) error) error {
 			var a store.Allotment
 			if err := scan(allotmentFields(&a)...); err != nil {
 				return err
 			}
+			w.share(&a.Ceiling, &a.Campaign)
 			out = append(out, a)
 			return nil
 		})

@@ -66,7 +66,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?)`
 
 	sqlTrial = `SELECT ` + trialColumns + ` FROM trial WHERE campaign = ? AND key = ?`
 
-	sqlTrials = `SELECT ` + trialColumns + ` FROM trial WHERE campaign = ? ORDER BY place, arm, key`
+	sqlTrials = `SELECT ` + trialColumns + ` FROM trial WHERE campaign = ? ORDER BY key`
+
+	sqlCountTrials = `SELECT count(*) FROM trial WHERE campaign = ?`
 
 	sqlPutTrial = `INSERT INTO trial (` + trialColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (campaign, key) DO UPDATE SET place = excluded.place, arm = excluded.arm, case_id = excluded.case_id,
