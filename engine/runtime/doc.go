@@ -25,8 +25,8 @@
 //
 // # Recovery
 //
-// A restart rebuilds machine, world and owner by folding all rows again; after
-// row r it replays the tool operations that r created, in commit order: their
+// A restart rebuilds machine, world and owner by folding rows again, those behind
+// the newest snapshot (see below) or all; after row r it replays the tool operations that r created, in commit order: their
 // effect records (World.Apply), then World.Called where the call took place.
 // That is the order in which they happened: tools of a room run one after
 // another, between the commit that created them and the next one. Every
@@ -42,6 +42,29 @@
 //
 // So for lookup parties a process may die at any instant without changing a
 // row, a call or an amount.
+//
+// # Snapshots
+//
+// When no operation is open and the rows since the last snapshot are at least as
+// large as that snapshot, and as Config.SnapshotBytes, a new one takes its place:
+// the machine's state, whose digest is the row's state digest, and the folds of
+// runtime, world and owner (engine.Snapshotter). So what is stored for snapshots
+// is at most as much as the rows, and what a restart reads and folds follows the
+// state and the tail, not the history. From a snapshot on, a run remembers of its
+// room what a restart would.
+//
+// The rows stay the truth. A snapshot whose digests are wrong, or that machine,
+// world or owner do not take back, is not used: all rows are folded instead, and
+// Result.SnapshotUnused says why. Replay never starts from one, and compares it
+// with what the rows fold to.
+//
+// # Versions
+//
+// A row states the version of the machine that folded it. A machine of another
+// version takes a room over only at a snapshot of the newest row, and only with
+// an upgrade (engine.Upgrader); code VERSION_MISMATCH otherwise, with nothing
+// changed. Its rows follow the old ones in the same chain; the upgrade itself
+// leaves no row, and is repeated by every restart until the next snapshot.
 //
 // # Close
 //
