@@ -1,6 +1,7 @@
 package world
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ type Owner struct {
 	corrected int            // corrections sent
 	seen      int            // messages of tools already looked at
 	exhausted bool
+	wants     map[*corpus.When]want // conditions read so far
 }
 
 var _ engine.Owner = (*Owner)(nil)
@@ -199,25 +201,54 @@ func (o *Owner) holds(w *corpus.When) bool {
 	if w.Document == "" {
 		return true
 	}
-	got, there := o.w.at(w.Document)
-	if w.Is.Given() {
-		return is(got, there, w.Is)
+	cond, known := o.wants[w]
+	if !known {
+		cond = newWant(w)
+		if o.wants == nil {
+			o.wants = map[*corpus.When]want{}
+		}
+		o.wants[w] = cond
 	}
-	return !is(got, there, w.IsNot)
+	got, there := o.w.at(w.Document)
+	return cond.is(got, there) != cond.not
 }
 
-func is(got any, there bool, want corpus.Value) bool {
-	tree, err := want.Tree()
+// want is the condition of a trigger on a document, read once.
+type want struct {
+	not             bool // is_not
+	absent, present bool
+	form            []byte // canonical JSON; nil: no value is it
+}
+
+func newWant(w *corpus.When) want {
+	out, value := want{not: !w.Is.Given()}, w.Is
+	if out.not {
+		value = w.IsNot
+	}
+	tree, err := value.Tree()
 	if err != nil {
-		return false
+		return out
 	}
 	switch tree {
 	case corpus.Absent:
-		return !there
+		out.absent = true
 	case corpus.Present:
+		out.present = true
+	default:
+		out.form, _ = engine.Canonical(tree) // what was decoded has a form
+	}
+	return out
+}
+
+func (w *want) is(got any, there bool) bool {
+	switch {
+	case w.absent:
+		return !there
+	case w.present || !there:
 		return there
 	}
-	return there && corpus.EqualTrees(got, tree)
+	form, err := engine.Canonical(got)
+	return err == nil && w.form != nil && bytes.Equal(form, w.form)
 }
 
 func contains(text, part string) bool {

@@ -80,10 +80,7 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 	r := &run{cfg: cfg, results: make(chan callResult)}
 	l, err := cfg.Store.LoadTail(ctx, cfg.Room)
 	if errors.Is(err, store.ErrNotFound) {
-		if err := create(ctx, cfg); err != nil {
-			return nil, err
-		}
-		l, err = cfg.Store.LoadTail(ctx, cfg.Room)
+		l, err = create(ctx, cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -112,19 +109,28 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 	return r, nil
 }
 
-func create(ctx context.Context, cfg Config) error {
+// create makes the room and returns it as a load would find it; another process
+// may have made it first.
+func create(ctx context.Context, cfg Config) (*store.Loaded, error) {
 	m, err := cfg.Machine()
 	if err != nil {
-		return fmt.Errorf("make machine: %w", err)
+		return nil, fmt.Errorf("make machine: %w", err)
 	}
-	err = cfg.Store.CreateRoom(ctx, store.NewRoom{
+	room := store.NewRoom{
 		Room: cfg.Room, Salt: cfg.Salt, Money: engine.Money{Limit: cfg.Limits.BudgetMicros},
 		Funds: cfg.Funds, Machine: m.Version(), Allotment: cfg.Allotment,
-	})
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("create: %w", err)
 	}
-	return nil
+	err = cfg.Store.CreateRoom(ctx, room)
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return cfg.Store.LoadTail(ctx, cfg.Room)
+	case err != nil:
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	return &store.Loaded{Head: store.Head{
+		Room: room.Room, Rev: -1, Money: room.Money, Funds: room.Funds, Salt: slices.Clone(room.Salt),
+		Machine: room.Machine, Allotment: room.Allotment,
+	}}, nil
 }
 
 func (r *run) run(ctx context.Context) (Result, error) {
