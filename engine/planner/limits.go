@@ -31,8 +31,9 @@ const (
 	maxKeyLen        = 64       // of a step key
 	maxShownResult   = 2000     // bytes of a result shown as evidence
 	maxPost          = 8000     // bytes of a coordinator's post
-	maxShownMessages = 64       // owner messages kept and shown
-	maxHistory       = 48       // tasks of superseded versions kept as evidence
+	maxShownMessages = 32       // owner messages kept and shown
+	maxHistory       = 48       // superseded tasks kept as evidence: three versions of 16 steps
+	maxPastHistory   = 16       // those of them whose objective has ended
 	maxTalkCalls     = 64       // tool calls of one conversation kept as evidence
 	maxTalkMessages  = 128      // of a conversation before its next turn starts a new one
 	maxClosed        = 16       // terminal objectives whose end is remembered in the state

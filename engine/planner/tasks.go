@@ -96,6 +96,15 @@ func (m *Machine) keepEvidence(w *work) {
 		return
 	}
 	st.History = append(st.History, w)
+	past := 0
+	for i := len(st.History) - 1; i >= 0; i-- {
+		if st.find(st.History[i].Objective) != nil {
+			continue
+		}
+		if past++; past > maxPastHistory {
+			st.History = slices.Delete(st.History, i, i+1)
+		}
+	}
 	if n := len(st.History); n > maxHistory {
 		st.History = append([]*work(nil), st.History[n-maxHistory:]...)
 	}

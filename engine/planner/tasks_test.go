@@ -311,7 +311,7 @@ func TestR57_MessageIDsAreDigestsOfTheirCause(t *testing.T) {
 func TestStateDoesNotGrowWithClosedTasks(t *testing.T) {
 	t.Parallel()
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
-	for i := range maxShownMessages + 1 {
+	for i := range max(maxShownMessages, maxHistory) + 1 {
 		d.owner(engine.MsgCorrection, fmt.Sprintf("again %d", i))
 		d.plan(revise(with(fixStep(), func(s *engine.PlanStep) { s.Instruction = fmt.Sprintf("try %d", i) }), reportStep("fix")))
 		old := d.open[0]
