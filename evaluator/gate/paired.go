@@ -43,7 +43,7 @@ func (g *judge) paired(t *test) error {
 	if g.policy.Sequential.Method == MethodEProcess {
 		return g.betDifference(t, &m, c)
 	}
-	if errors.Is(err, stats.ErrNoVariation) {
+	if noVariation(&d, err) {
 		return g.flat(t, &m, c, &d)
 	}
 	return g.tTest(t, &m, c, &d, &p)
@@ -129,7 +129,7 @@ func (g *judge) tTest(t *test, m *evaluator.Metric, c contrast, d *stats.Differe
 		g.ratio(f, p.Pairs)
 	}
 	f.MDE = new(evaluator.Num(mde))
-	t.mdeOver = t.rule.compare == NonInferiorTo && mde > *t.rule.Margin
+	t.mdeOver = t.rule.compare == NonInferiorTo && round(mde) > round(*t.rule.Margin)
 	if t.sums, err = stats.FamilySums(c.pairs); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (g *judge) tTest(t *test, m *evaluator.Metric, c contrast, d *stats.Differe
 
 // rare makes the test of an event that should not happen at least as strict as
 // Tango's score with each family one pair. The t test of a few events passes too
-// often: its error is small just when few were seen (docs/calibration.md).
+// often: its error is small just when few were seen (docs/decisions, what a verdict needs).
 // Families that are good or bad in part are rounded against the arm.
 func (g *judge) rare(t *test, c contrast) error {
 	if c.threshold > 0 {
@@ -207,10 +207,10 @@ func (g *judge) these(f *Figure, p *evaluator.Paired) {
 func (g *judge) flat(t *test, m *evaluator.Metric, c contrast, d *stats.Difference) error {
 	table := stats.PairedTable{}
 	switch {
-	case !m.Bounded || c.scaled != 0 || d.Mean != 0 && math.Abs(d.Mean) != 1 || c.threshold > 0:
+	case !m.Bounded || c.scaled != 0 || round(d.Mean) != 0 && math.Abs(round(d.Mean)) != 1 || c.threshold > 0:
 		t.undecided(CodeVariation, "the difference of %s is the same in every case: there is no error to judge by", m.Name)
 		return nil
-	case d.Mean == 0:
+	case round(d.Mean) == 0:
 		table.Neither = d.Clusters
 	case d.Mean > 0:
 		table.AOnly = d.Clusters
@@ -311,10 +311,11 @@ func sameHypothesis(a, b *Rule) bool {
 }
 
 func (g *judge) conclude(group []*test) error {
-	alpha := g.look.alpha
+	alpha := round(g.look.alpha)
 	pass, fail := make([]float64, len(group)), make([]float64, len(group))
 	for i, t := range group {
-		pass[i], fail[i] = clamp(t.pass), clamp(t.fail)
+		t.pass, t.fail = clamp(round(t.pass)), clamp(round(t.fail))
+		pass[i], fail[i] = t.pass, t.fail
 	}
 	if len(group) > 1 && g.policy.Multiplicity != MultiplicityNone {
 		var err error
@@ -326,7 +327,7 @@ func (g *judge) conclude(group []*test) error {
 		}
 	}
 	for i, t := range group {
-		t.conclude(alpha, pass[i], fail[i], len(group))
+		t.conclude(alpha, round(pass[i]), round(fail[i]), len(group))
 	}
 	return nil
 }
@@ -456,7 +457,8 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 		}
 	}
 	t.wealth(good, bad)
-	alpha := g.look.alpha
+	alpha := round(g.look.alpha)
+	t.pass, t.fail = round(t.pass), round(t.fail)
 	switch {
 	case t.fail <= alpha:
 		t.outcome = Fail

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/agentrooms/qualify/evaluator"
@@ -134,5 +135,26 @@ func TestQ5_UnequalFamiliesUseCR2(t *testing.T) {
 	v := evaluate(t, policyOf(t, "", ruleNI), Evidence{Table: table, Word: evaluator.EvidenceMeasured})
 	if f := v.Rules[0].Figure; f.Method != "CR2 by family, t" || len(f.Notes) == 0 || !(float64(*f.DF) < 7) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestQ5_RoundingIsNoCertainty: a difference of one third in every case leaves
+// an error of some 1e-17, and of 1 an exact 0. Neither is a proof by itself.
+func TestQ5_RoundingIsNoCertainty(t *testing.T) {
+	t.Parallel()
+	rule := "id: share, step: superiority, severity: required, metric: criterion_share, arm: planner, comparison: superior_to legacy"
+	for _, tc := range []struct {
+		share float64
+		want  Code
+		out   Outcome
+	}{{1. / 3, CodeVariation, Inconclusive}, {1, "", Pass}} {
+		e := campaign(t, 11, 3, 3, 1, good)
+		eachTrial(e, "planner", func(r *evaluator.Row, _, _ int) { r.Values[evaluator.MetricCriterionShare] = tc.share })
+		eachTrial(e, "legacy", func(r *evaluator.Row, _, _ int) { r.Values[evaluator.MetricCriterionShare] = 0 })
+		v := evaluate(t, policyOf(t, "", rule), e)
+		r := v.Rules[0]
+		if r.Verdict != tc.out || tc.want != "" && r.Reasons[0].Code != tc.want || tc.out == Pass && !strings.HasPrefix(r.Figure.Method, "Tango") {
+			t.Errorf("%v: %s %v, %s", tc.share, r.Verdict, r.Reasons, r.Figure.Method)
+		}
 	}
 }

@@ -130,6 +130,7 @@ func (g *judge) absolute(t *test) error {
 		return err
 	}
 	value := evaluator.Num(limit)
+	lo, hi, limit = round(lo), round(hi), round(limit)
 	if m.Better == evaluator.HigherBetter {
 		t.decide(lo >= limit, hi < limit, "lower bound %s, limit %s", "upper bound %s is below limit %s", f.Lower, f.Upper, &value)
 	} else {
@@ -141,6 +142,16 @@ func (g *judge) absolute(t *test) error {
 
 func undefined(err error) bool {
 	return errors.Is(err, stats.ErrOneCluster) || errors.Is(err, stats.ErrTooFewFamilies) || errors.Is(err, stats.ErrNoVariation)
+}
+
+// round is a statistic as it is printed and compared: rounded to 9 decimals, so
+// that the last bits of a machine decide nothing (DESIGN §8).
+func round(f float64) float64 { return evaluator.Num(f).Round() }
+
+// noVariation reports that the values do not vary: refusal is what the test of d
+// says. An error that is printed as 0 is rounding, not certainty.
+func noVariation(d *stats.Difference, refusal error) bool {
+	return errors.Is(refusal, stats.ErrNoVariation) || refusal == nil && round(d.CR1) == 0
 }
 
 // level is the two-sided level whose bounds are one-sided at the nominal alpha.
@@ -176,9 +187,9 @@ func (t *test) censored(metric, arm string, n int) {
 // was seen in the trials that are evaluable.
 func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
 	got, want := evaluator.Num(mean), evaluator.Num(limit)
-	bad, word := got.Round() > limit, "above"
+	bad, word := got.Round() > want.Round(), "above"
 	if m.Better == evaluator.HigherBetter {
-		bad, word = got.Round() < limit, "below"
+		bad, word = got.Round() < want.Round(), "below"
 	}
 	switch {
 	case bad:
@@ -197,7 +208,7 @@ func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
 func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusal error) (lo, hi float64, err error) {
 	f := &t.figure
 	level := 1 - g.look.alpha
-	flat := errors.Is(refusal, stats.ErrNoVariation)
+	flat := noVariation(d, refusal)
 	switch {
 	case m.Bounded && (m.Rare || flat):
 		units := t.units
