@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -14,6 +15,8 @@ func check(err error) {
 	}
 }
 
+// TestMain plays a child process where the environment asks for one, and runs
+// fewer random histories than rapid's default; QUALIFY_LONG runs more.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := child(dir, os.Getenv(childKill)); err != nil {
@@ -22,5 +25,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	checks := "30"
+	if os.Getenv("QUALIFY_LONG") != "" {
+		checks = "3000"
+	}
+	check(flag.Set("rapid.checks", checks))
 	goleak.VerifyTestMain(m)
 }
