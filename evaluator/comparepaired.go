@@ -235,6 +235,9 @@ func (t *Table) difference(metric, a, b int) (Difference, error) {
 	d.Pairs, d.Censored = p.Used, p.CensoredA+p.CensoredB
 	s, err := stats.PairedDifference(p.Pairs, compareLevel)
 	d.N, d.Clusters = s.N, s.Clusters
+	if err == nil && Num(s.CR1).Round() == 0 { // rounding is no certainty
+		err = stats.ErrNoVariation
+	}
 	switch {
 	case errors.Is(err, stats.ErrNoData):
 		return d, nil
@@ -247,7 +250,7 @@ func (t *Table) difference(metric, a, b int) (Difference, error) {
 	case errors.Is(err, stats.ErrNoVariation):
 		d.Mean, d.SE = numPtr(s.Mean), numPtr(s.CR1)
 		d.Word = "not tested: the difference is the same in every case"
-		if s.Mean == 0 {
+		if Num(s.Mean).Round() == 0 {
 			d.Word = NoDifferenceShown
 		}
 	case err != nil:

@@ -206,6 +206,11 @@ func (g *judge) place() (look, error) {
 			return out, fmt.Errorf("looks: %w", err)
 		}
 		last := looks[len(looks)-1]
+		if round(last.NominalP) == 0 {
+			out.alpha = 0
+			out.reason = fmt.Sprintf("the look at %s of the planned trials comes too early: there is no alpha to spend", percent(info))
+			break
+		}
 		out.due, out.alpha, f.Look, f.SpentAlpha = true, last.NominalP, len(looks), evaluator.Num(last.Spent)
 	}
 	f.NominalAlpha = evaluator.Num(out.alpha)

@@ -27,7 +27,13 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 	if math.Abs(float64(q.SpentAlpha)-.0113964) > 1e-7 || q.NominalAlpha != q.SpentAlpha || v.Rules[0].Figure.Level != 1-q.NominalAlpha {
 		t.Errorf("%+v, level %v", q, v.Rules[0].Figure.Level)
 	}
-	e.Status = StatusDone
+	early := campaign(t, 48, 2, 5, 1, good)
+	cut(early, 455) // 25 of 480 are left
+	early.Status = StatusStopped
+	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.05, 1]}\n", ruleBetter), early)
+	if v.Verdict != Inconclusive || v.Rules[0].Reasons[0].Code != CodeCeiling || v.Sequential.NominalAlpha != 0 {
+		t.Errorf("a look without alpha: %s %v", v.Verdict, v.Rules[0].Reasons)
+	}
 	full := campaign(t, 48, 2, 5, 1, good)
 	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), full)
 	if q = v.Sequential; v.Verdict != Pass || q.Look != 2 || q.SpentAlpha != .05 || !(q.NominalAlpha < .05) {
