@@ -28,9 +28,9 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 		t.Errorf("%+v, level %v", q, v.Rules[0].Figure.Level)
 	}
 	early := campaign(t, 48, 2, 5, 1, good)
-	cut(early, 455) // 25 of 480 are left
+	cut(early, 440) // 40 of 480 are left
 	early.Status = StatusStopped
-	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.05, 1]}\n", ruleBetter), early)
+	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.08, 1]}\n", ruleBetter), early)
 	if v.Verdict != Inconclusive || v.Rules[0].Reasons[0].Code != CodeCeiling || v.Sequential.NominalAlpha != 0 {
 		t.Errorf("a look without alpha: %s %v", v.Verdict, v.Rules[0].Reasons)
 	}
