@@ -103,6 +103,12 @@ func (s *Service) Open(ctx context.Context, tenant, room string, d Definition) e
 	if err != nil {
 		return err
 	}
+	// The room is told apart by what was asked for; what is built in may be
+	// another text in another version of this package.
+	given, err := engine.Canonical(d)
+	if err != nil {
+		return fmt.Errorf("room %s: definition: %w", room, err)
+	}
 	d = d.withDefaults()
 	if err := d.validate(); err != nil {
 		return fmt.Errorf("room %s: %w", room, err)
@@ -111,7 +117,7 @@ func (s *Service) Open(ctx context.Context, tenant, room string, d Definition) e
 	if err != nil {
 		return fmt.Errorf("room %s: definition: %w", room, err)
 	}
-	in := runtime.Start(engine.Digest(text), store.IndexEntry{Space: spaceDefinition, Key: keyDefinition, Value: string(text)})
+	in := runtime.Start(engine.Digest(given), store.IndexEntry{Space: spaceDefinition, Key: keyDefinition, Value: string(text)})
 	_, err = runtime.Append(ctx, s.live(ref, id, d), in)
 	return coded(err)
 }

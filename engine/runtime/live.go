@@ -269,13 +269,12 @@ func (t *ticker) work(ctx, fenced context.Context) error {
 			err = t.reload(fenced)
 		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrReceiptMismatch), errors.Is(err, store.ErrAlreadyDispatched):
 			if lost++; lost >= maxConflicts && stop == nil {
-				stop = errBound
+				stop, fenced = errBound, context.WithoutCancel(fenced)
 			}
 			err = t.reload(fenced)
 		case stop == nil && t.r != nil:
 			// What stops the work does not stop the calls under way (R43).
-			stop, err = err, nil
-			fenced = context.WithoutCancel(fenced)
+			stop, fenced, err = err, context.WithoutCancel(fenced), nil
 		default:
 			t.abandon()
 			return errors.Join(stop, err)
@@ -334,7 +333,7 @@ func (t *ticker) step(ctx context.Context, draining bool) (rest bool, err error)
 		if r.inFlight == 0 {
 			return true, t.saveReceipts(ctx)
 		}
-		return false, t.await(ctx, -1)
+		return false, t.drain(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -402,6 +401,11 @@ func (t *ticker) await(ctx context.Context, us int64) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return t.lookAround(ctx)
+}
+
+// lookAround sees what others have done meanwhile.
+func (t *ticker) lookAround(ctx context.Context) error {
 	newer, err := t.newer(ctx)
 	if err != nil {
 		return err
@@ -410,6 +414,27 @@ func (t *ticker) await(ctx context.Context, us int64) error {
 		return errMoved
 	}
 	return t.check(ctx, true)
+}
+
+// drain is await for a Tick that has stopped: what cannot be looked at now is
+// looked at with the next heartbeat, and never costs a call its receipt.
+func (t *ticker) drain(ctx context.Context) error {
+	select {
+	case res := <-t.results:
+		return t.returned(ctx, res)
+	case <-t.lost:
+		return store.ErrLeaseLost
+	case <-t.beat:
+	case <-t.live.Wake:
+	}
+	err := t.lookAround(ctx)
+	if errors.Is(err, errMoved) {
+		err = t.reload(ctx)
+	}
+	if errors.Is(err, store.ErrLeaseLost) || errors.As(err, new(*dropError)) {
+		return err
+	}
+	return nil
 }
 
 // returned takes the result of a call. One whose operation was settled by

@@ -1,0 +1,185 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/host"
+	"github.com/agentrooms/qualify/engine/runtime"
+	"github.com/agentrooms/qualify/engine/store"
+)
+
+// Trouble of any port or of the store during a call stops the work, and never
+// costs the call its receipt (R46).
+func TestR46_TroubleDuringACallKeepsItsReceipt(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(x *scene, on bool){
+		"the directory is down": func(x *scene, on bool) {
+			x.h.mu.Lock()
+			defer x.h.mu.Unlock()
+			x.h.authErr = nil
+			if on {
+				x.h.authErr = errors.New("down")
+			}
+		},
+		"the store takes no rows": func(x *scene, on bool) {
+			if f, ok := x.store.(*faulty); ok {
+				f.on.Store(on)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := begin(t)
+			x.store = &faulty{Store: x.store}
+			x.s = x.service(func(c *host.Config) { c.Lease = 30 * time.Millisecond })
+			g := newGate("turn")
+			x.h.during = g.during
+			x.accept("m1")
+			wait := x.ticking(t.Context(), x.s)
+			<-g.entered
+			spoil(x, true)
+			time.Sleep(25 * time.Millisecond) // some heartbeats
+			close(g.open)
+			done, err := wait()
+			want(t, err, engine.CodeAdapter)
+			if done.Calls != 2 || done.Aborted != 0 {
+				t.Errorf("%+v", done)
+			}
+			spoil(x, false)
+			if m := x.look().Money; m.Charged != 1_100 || m.Held != 0 {
+				t.Errorf("%+v", m)
+			}
+			x.tick()
+			if diff := cmp.Diff(wholeRun, x.h.calls()); diff != "" {
+				t.Error(diff)
+			}
+			x.h.once(t)
+		})
+	}
+}
+
+// faulty is a store that takes no rows while it is on.
+type faulty struct {
+	host.Store
+	on atomic.Bool
+}
+
+func (f *faulty) Commit(ctx context.Context, c store.Commit) (*store.Committed, error) {
+	if f.on.Load() {
+		return nil, store.ErrFull
+	}
+	return f.Store.Commit(ctx, c)
+}
+
+// hanging is a store that a process cannot reach for a while to renew.
+type hanging struct {
+	host.Store
+	back atomic.Bool
+}
+
+func (h *hanging) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
+	if !h.back.Load() {
+		return store.Lease{}, errors.New("no answer")
+	}
+	return h.Store.KeepLease(ctx, name, token, ttl)
+}
+
+// A process that finds at its heartbeat that another generation has the lease
+// asks its calls to stop, and what they spent is kept (R43).
+func TestR43_ALostLeaseAbortsTheCallUnderWay(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	g := newGate("turn")
+	var turns atomic.Int64
+	x.h.during = func(ctx context.Context, c host.Call) (*host.Result, error) {
+		if c.Format != engine.FormatTurn || turns.Add(1) > 1 {
+			return nil, nil
+		}
+		return g.during(ctx, c)
+	}
+	whole := x.store
+	away := &hanging{Store: whole}
+	x.store = away
+	hung := x.service(func(c *host.Config) { c.Lease = 30 * time.Millisecond })
+	x.store = whole
+	x.accept("m1")
+	wait := x.ticking(t.Context(), hung)
+	<-g.entered
+	x.clock.pass(time.Minute)
+	if done := x.tick(); done.Busy {
+		t.Fatalf("%+v", done)
+	}
+	away.back.Store(true)
+	if cause := <-g.causes; !errors.Is(cause, runtime.ErrAuthorityLost) {
+		t.Errorf("cause %v", cause)
+	}
+	if done, err := wait(); err != nil || !done.Busy || done.Aborted != 1 {
+		t.Errorf("%+v %v", done, err)
+	}
+	if diff := cmp.Diff(engine.Money{Limit: 1_000_000, Charged: 1_210 + 77}, x.look().Money); diff != "" {
+		t.Error(diff)
+	}
+	x.h.once(t)
+}
+
+// A clock that is set back never takes a room back (R72).
+func TestR72_TimeNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	x.accept("m1")
+	before := x.look().AtUS
+	x.clock.pass(-48 * time.Hour)
+	x.s = x.service(func(c *host.Config) { c.Process = "after the clock was set" })
+	x.tick()
+	v := x.look()
+	if v.AtUS < before || v.Planner.Claim != "coordinator" {
+		t.Errorf("at %d after %d: %+v", v.AtUS, before, v.Planner)
+	}
+	x.h.post("m2", "ana", engine.MsgRequest, "and?")
+	x.accept("m2")
+	if x.look().AtUS < v.AtUS {
+		t.Error("time went back")
+	}
+}
+
+// older is the machine of an earlier version of the planner.
+type older struct{}
+
+func (older) Handle(engine.Event) ([]engine.Command, error) { return nil, nil }
+func (older) Snapshot() ([]byte, error)                     { return []byte("{}"), nil }
+func (older) Restore([]byte) error                          { return nil }
+func (older) Version() string                               { return "planner@0" }
+
+// A room of another machine version is refused, by every call, and changed by
+// none (R70).
+func TestR70_AnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	x := begin(t)
+	d, err := json.Marshal(definition())
+	x.must(err)
+	_, err = runtime.Append(ctx, runtime.Live{Config: runtime.Config{
+		Folds: runtime.Folds{Machine: func() (engine.Machine, error) { return older{}, nil }},
+		Store: x.store, Room: "planner/acme/old", Funds: store.FundsReal, Clock: runtime.Wall,
+	}, Now: x.clock.Now}, runtime.Start("digest", store.IndexEntry{Space: "definition", Key: "host", Value: string(d)}))
+	x.must(err)
+	x.h.mail["m9"] = host.Persisted{ID: "m9", Room: host.Ref{Tenant: tenant, Room: "old"}, Author: "ana", Text: "x"}
+	_, err = x.s.AcceptEvent(ctx, tenant, "old", "m9")
+	want(t, err, engine.CodeVersionMismatch)
+	_, err = x.s.Tick(ctx, tenant, "old")
+	want(t, err, engine.CodeVersionMismatch)
+	_, err = x.s.Snapshot(ctx, tenant, "old")
+	want(t, err, engine.CodeVersionMismatch)
+	want(t, x.s.Verify(ctx, tenant, "old"), engine.CodeVersionMismatch)
+	_, err = x.s.Pause(ctx, tenant, "old", order("k"), "o", 0)
+	want(t, err, engine.CodeVersionMismatch)
+	want(t, x.s.Open(ctx, tenant, "old", definition()), engine.CodeConflict)
+}
