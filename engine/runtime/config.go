@@ -89,7 +89,7 @@ type Config struct {
 	// KiB. Above it one is written when the room is at rest between two
 	// operations and the tail has grown at least as large as the last snapshot.
 	// That is one more write of the store, while a restart folds a tail of 256
-	// KiB in about 15 ms: an ordinary trial stays below and writes only the
+	// KiB in 10 to 30 ms: an ordinary trial stays below and writes only the
 	// snapshot of its close. In a room that stays open, zero means 16 KiB.
 	SnapshotBytes int64
 

@@ -48,9 +48,9 @@
 // When no operation is open and the rows since the last snapshot are at least as
 // large as that snapshot, and as Config.SnapshotBytes, a new one takes its place:
 // the machine's state, whose digest is the row's state digest, and the folds of
-// runtime, world and owner (engine.Snapshotter). So what is stored for snapshots
-// is at most as much as the rows, and what a restart reads and folds follows the
-// state and the tail, not the history. From a snapshot on, a run remembers of its
+// runtime, world and owner (engine.Snapshotter). So snapshots but
+// for the newest cost no more writing than the rows, and what a restart reads and
+// folds follows the state and the tail, not the history. From a snapshot on, a run remembers of its
 // room what a restart would.
 //
 // The rows stay the truth. A snapshot whose digests are wrong, or that machine,
