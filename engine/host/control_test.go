@@ -222,7 +222,6 @@ func TestR44_ALateResultIsReadmittedByTheOwner(t *testing.T) {
 // Reconciliation settles by proof and by nothing else (R47).
 func TestR47_OnlyProofSettles(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
 	actual := int64(1_500)
 	for name, c := range map[string]struct {
 		evidence host.Evidence
@@ -235,6 +234,7 @@ func TestR47_OnlyProofSettles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := begin(t)
+			ctx := t.Context()
 			x.h.during = func(context.Context, host.Call) (*host.Result, error) { return nil, errors.New("time-out") }
 			x.accept("m1")
 			x.tick()

@@ -228,11 +228,14 @@ func (h *house) calls() []string {
 	return slices.Clone(h.order)
 }
 
-// once fails the test when an operation was handed over twice (I2).
-func (h *house) once(t interface {
+// failer is the part of testing.TB and rapid.T that a check needs.
+type failer interface {
 	Helper()
 	Errorf(format string, args ...any)
-}) {
+}
+
+// once fails the test when an operation was handed over twice (I2).
+func (h *house) once(t failer) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
