@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
@@ -24,8 +25,17 @@ func Export(h trace.Header, log *runtime.History, faults map[string]string) ([]b
 // export is Export that also returns the trace as trace.Read would from these
 // bytes.
 func export(h trace.Header, log *runtime.History, faults map[string]string) ([]byte, *trace.Trace, error) {
-	var buf bytes.Buffer
-	w := trace.NewWriter(&buf)
+	buf, ok := traces.Get().(*bytes.Buffer)
+	if !ok {
+		buf = new(bytes.Buffer)
+	}
+	defer func() {
+		if buf.Cap() <= keptTrace {
+			traces.Put(buf)
+		}
+	}()
+	buf.Reset()
+	w := trace.NewWriter(buf)
 	w.Keep()
 	if err := w.Header(h); err != nil {
 		return nil, nil, fmt.Errorf("export: %w", err)
@@ -34,8 +44,14 @@ func export(h trace.Header, log *runtime.History, faults map[string]string) ([]b
 	if err := x.run(); err != nil {
 		return nil, nil, fmt.Errorf("export: %w", err)
 	}
-	return buf.Bytes(), w.Trace(), nil
+	return bytes.Clone(buf.Bytes()), w.Trace(), nil
 }
+
+// traces holds buffers (*bytes.Buffer) for traces to be written; larger ones than
+// keptTrace are let go.
+var traces sync.Pool
+
+const keptTrace = 1 << 20
 
 type exporter struct {
 	w         *trace.Writer

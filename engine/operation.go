@@ -57,11 +57,16 @@ func shortDigest(parts ...string) string {
 }
 
 // BlobDigest names content of a room: hex SHA-256(salt ‖ bytes).
-func BlobDigest(salt, content []byte) string {
+func BlobDigest(salt, content []byte) string { return DigestOf(salt, content) }
+
+// DigestOf is the Digest of the parts, joined.
+func DigestOf(parts ...[]byte) string {
 	h := sha256.New()
-	h.Write(salt)
-	h.Write(content)
-	return hex.EncodeToString(h.Sum(nil))
+	for _, p := range parts {
+		h.Write(p)
+	}
+	var sum [sha256.Size]byte
+	return hex.EncodeToString(h.Sum(sum[:0]))
 }
 
 // Digest is the lower-case hex SHA-256 of b.

@@ -18,6 +18,7 @@ func main() {
 	// A pipe whose reader has gone is an error of the write: talk that nobody
 	// reads does not end a campaign.
 	signal.Ignore(syscall.SIGPIPE)
+	collectRarely()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal lets a run finish its calls and save; the next one finds
 	// the default handling again and ends the process at once.

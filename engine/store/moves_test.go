@@ -162,6 +162,9 @@ func TestR9_R47_OnlyUncertainOperationsAreReconciled(t *testing.T) {
 func TestRowDigestCoversEveryField(t *testing.T) {
 	t.Parallel()
 	row := Row{Rev: 1, Machine: "m@1", Event: []byte("e"), Commands: []byte("c"), CommandsDigest: "cd", StateDigest: "sd", Prev: "p"}
+	if want := engine.Digest([]byte("qualify/row/v1\n1\n3:m@1\n1:e\n1:c\ncd\nsd\np")); RowDigest(row) != want {
+		t.Errorf("digest %s, want %s", RowDigest(row), want)
+	}
 	seen := map[string]string{RowDigest(row): "unchanged"}
 	for name, change := range map[string]func(*Row){
 		"rev": func(r *Row) { r.Rev = 2 }, "machine": func(r *Row) { r.Machine = "m@2" }, "event": func(r *Row) { r.Event = []byte("f") },

@@ -26,9 +26,7 @@ func lineDigest(line []byte, stated string) (digest string, at int, ok bool) {
 	case line[from-1] == ',':
 		from--
 	}
-	b := make([]byte, 0, len(line))
-	b = append(append(b, line[:from]...), line[to:]...)
-	return engine.Digest(b), at + len(digestMember), true
+	return engine.DigestOf(line[:from], line[to:]), at + len(digestMember), true
 }
 
 // topMember is where a member of the object in line begins, -1 when it has
