@@ -152,7 +152,7 @@ func TestS8_OneLookIsThePlainTest(t *testing.T) {
 // ever crosses is alpha within four Monte-Carlo errors.
 func TestS8_BoundariesHoldAlphaInSimulation(t *testing.T) {
 	t.Parallel()
-	const paths, alpha = 60000, .05
+	const paths, alpha = 40000, .05
 	info := []float64{.2, .35, .8, 1}
 	rng := rand.New(rand.NewPCG(8, 1))
 	for _, sides := range []Sides{UpperSide, BothSides} {
