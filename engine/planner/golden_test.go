@@ -35,6 +35,7 @@ type scene struct {
 	// verdict of a reviewer on every criterion.
 	verdict func(reviewer string, req engine.ReviewRequest) string
 	took    func(agent string) int64 // seconds of a call
+	usage   func(agent string, u *engine.Usage) *engine.Usage
 	budget  int64
 	end     string // termination word
 	want    func(t *testing.T, g *played)
@@ -156,7 +157,11 @@ func (s scene) answer(c model.Call) (scripted.Answer, error) {
 	if s.took != nil {
 		took = s.took(who) * second
 	}
-	return scripted.Text(text, engine.Usage{Input: int64(len(last)) / 8, Output: int64(len(text)) / 8}, took), nil
+	a := scripted.Text(text, engine.Usage{Input: int64(len(last)) / 8, Output: int64(len(text)) / 8}, took)
+	if s.usage != nil {
+		a.Reply.Usage = s.usage(who, a.Reply.Usage)
+	}
+	return a, nil
 }
 
 // speaker says the lines of a scene.
@@ -458,6 +463,37 @@ func scenes() map[string]scene {
 				}
 			},
 		},
+		"an overrun halts until it is acknowledged": {
+			lines: append(slices.Clone(ask), order("more", engine.CommandRequest{Kind: engine.CommandGrant, Total: 20_000_000}, 60),
+				order("ack", engine.CommandRequest{Kind: engine.CommandGrant, Total: 20_000_000, Overruns: []string{callOf("m1", 1, "fix")}}, 120)),
+			plan: usual, work: done, verdict: always("met"), end: runtime.Completed,
+			usage: func(who string, u *engine.Usage) *engine.Usage {
+				if who == "keeper" {
+					u.Output = 1_000_000
+				}
+				return u
+			},
+			want: func(t *testing.T, g *played) {
+				// More money alone starts nothing while the overrun is open (A5).
+				if n := len(g.notes[planner.NoteBlocked]); n != 2 || len(g.answers) != 2 || g.answers[0].Code != "" || g.answers[1].Code != "" {
+					t.Errorf("%d refusals, %+v", n, g.answers)
+				}
+				if m := g.Head.Money; m.Charged < 10_000_000 || m.Held != 0 {
+					t.Errorf("%+v", m)
+				}
+			},
+		},
+		"missing usage": {
+			lines: ask, plan: usual, work: done, verdict: always("met"), end: runtime.Completed,
+			usage: func(string, *engine.Usage) *engine.Usage { return nil },
+			want: func(t *testing.T, g *played) {
+				for _, o := range g.Ops {
+					if o.ChargedMicros != o.ReservedMicros || o.ChargedMicros == 0 || o.Receipt.UsageSource != "bound" {
+						t.Errorf("%s is charged %d of %d by %q", o.Key.Kind, o.ChargedMicros, o.ReservedMicros, o.Receipt.UsageSource)
+					}
+				}
+			},
+		},
 		"cancel during a call": {
 			lines: append(slices.Clone(ask), control("c", engine.CommandCancel, 0, 5)),
 			plan:  usual, work: done, verdict: always("met"), end: runtime.GaveUp,
@@ -587,4 +623,74 @@ func proves(t *testing.T, st *memory.Store, g *played, j *model.MemoryJournal) i
 		t.Fatalf("after reconciliation: %+v", m)
 	}
 	return n
+}
+
+// A4, R38: usage that is missing is charged at the bound and the result is
+// used. A5, R39: an overrun halts the room until the owner's grant names it.
+// Both scenes are stopped everywhere by TestR49 too.
+func TestA4_A5_MissingUsageAndOverruns(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"missing usage", "an overrun halts until it is acknowledged"} {
+		s := scenes()[name]
+		g, _ := s.play(t, false, nil)
+		if g.Result.Termination != s.end {
+			t.Errorf("%s: ended by %s", name, g.Result.Termination)
+		}
+		s.want(t, g)
+	}
+}
+
+// R4, R5, R14, I7: the complete state of every revision is rebuilt from the
+// rows by a fresh machine, and has the digest that the row states.
+func TestR4_R5_I7_EveryRevisionRebuildsTheCompleteState(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenes() {
+		st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
+		cfg := s.config(t, st, j, false, nil)
+		if _, err := runtime.Run(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := st.Rows(t.Context(), cfg.Room, -1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := cfg.Machine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range rows {
+			var ev engine.Event
+			if err := json.Unmarshal(r.Event, &ev); err != nil {
+				t.Fatal(err)
+			}
+			load(t, st, cfg.Room, ev.Texts())
+			if _, err := m.Handle(ev); err != nil {
+				t.Fatal(err)
+			}
+			snap, err := m.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if engine.Digest(snap) != r.StateDigest {
+				t.Fatalf("%s: revision %d is rebuilt to another state", name, i)
+			}
+			if len(snap) > 1<<20 {
+				t.Fatalf("%s: a state of %d bytes (R8)", name, len(snap))
+			}
+		}
+	}
+}
+
+func load(t *testing.T, st *memory.Store, room string, texts []*engine.Text) {
+	t.Helper()
+	for _, x := range texts {
+		if x.Loaded() {
+			continue
+		}
+		b, err := st.Blobs(t.Context(), room, []string{x.Blob.Digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.S = string(b[x.Blob.Digest])
+	}
 }
