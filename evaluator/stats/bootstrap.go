@@ -59,9 +59,9 @@ func ClusterBootstrap(families []FamilySum, level float64, r Resampling) (Bootst
 		return Bootstrap{}, &Refusal{Method: method, Rule: err}
 	}
 	out := Bootstrap{Families: len(fams), Level: level, Undercovers: len(fams) < UndercoversBelow, Resampling: r}
-	var t, n float64
+	var t, n, size float64
 	for _, f := range fams {
-		t, n = t+f.T, n+f.N
+		t, n, size = t+f.T, n+f.N, size+math.Abs(f.T)
 	}
 	if !(n > 0) {
 		return out, refuse(method, ErrRange, "the denominator is %v", n)
@@ -91,10 +91,11 @@ func ClusterBootstrap(families []FamilySum, level float64, r Resampling) (Bootst
 	if err := checkResult(method, spread(draws)); err != nil {
 		return out, err
 	}
-	if draws[len(draws)-1]-draws[0] <= 1e-12*math.Abs(out.Estimate) {
+	scale := size / n // of the data: an estimate may be zero but for rounding
+	if draws[len(draws)-1]-draws[0] <= 1e-12*scale {
 		return out, refuse(method, ErrNoVariation, "every draw gives %v", out.Estimate)
 	}
-	out.finish(draws, jack)
+	out.finish(draws, jack, scale)
 	return out, nil
 }
 
@@ -118,14 +119,15 @@ func drawRatios(draws []float64, fams []FamilySum, r Resampling) bool {
 	return true
 }
 
-// finish sets what follows from the sorted draws and the jackknife.
-func (b *Bootstrap) finish(draws, jack []float64) {
+// finish sets what follows from the sorted draws and the jackknife. Two
+// figures are one when they differ by less than tieTolerance of scale.
+func (b *Bootstrap) finish(draws, jack []float64, scale float64) {
 	b.SE = spread(draws)
 	tail := (1 - b.Level) / 2
 	b.Percentile = Interval{orderStat(draws, tail), orderStat(draws, 1-tail)}
-	b.P = bootstrapP(draws)
+	b.P = bootstrapP(draws, tieTolerance*scale)
 	b.BCa = b.Percentile
-	b.Z0 = biasCorrection(draws, b.Estimate, .5)
+	b.Z0 = biasCorrection(draws, b.Estimate, .5, tieTolerance*scale)
 	var ok bool
 	b.Accel, ok = acceleration(jack)
 	if math.IsInf(b.Z0, 0) {
@@ -160,9 +162,8 @@ func orderStat(draws []float64, q float64) float64 {
 }
 
 // biasCorrection is z0, ties with the estimate counting by the given share.
-func biasCorrection(draws []float64, estimate, ties float64) float64 {
+func biasCorrection(draws []float64, estimate, ties, tolerance float64) float64 {
 	var less, tied float64
-	tolerance := tieTolerance * math.Abs(estimate)
 	for _, d := range draws {
 		switch {
 		case d < estimate-tolerance:
@@ -211,13 +212,13 @@ func bcaLevel(z0, a, q float64) (level float64, ok bool) {
 }
 
 // bootstrapP is the two-sided p of zero by the share of draws beyond it.
-func bootstrapP(draws []float64) float64 {
+func bootstrapP(draws []float64, tolerance float64) float64 {
 	below, above := 0, 0
 	for _, d := range draws {
-		if d <= 0 {
+		if d <= tolerance {
 			below++
 		}
-		if d >= 0 {
+		if d >= -tolerance {
 			above++
 		}
 	}

@@ -140,7 +140,7 @@ func TestS7_ExhaustiveBootstrapOfFive(t *testing.T) {
 		ties         float64
 		z0, lo, high float64
 	}{{"strict", 0, .0445324, 2.4, 12.8}, {"mid", .5, .0927779, 2.6, 12.8}} {
-		z0 := biasCorrection(draws, estimate, v.ties)
+		z0 := biasCorrection(draws, estimate, v.ties, 1e-9)
 		near(t, v.what+" z0", z0, v.z0, 5e-8)
 		lo, okLo := bcaLevel(z0, a, .025)
 		hi, okHi := bcaLevel(z0, a, .975)
@@ -152,7 +152,7 @@ func TestS7_ExhaustiveBootstrapOfFive(t *testing.T) {
 	}
 	for _, v := range []struct{ level, lo, hi float64 }{{.95, 2, 11.4}, {.9, 2.4, 10.4}} {
 		b := Bootstrap{Estimate: estimate, Level: v.level}
-		b.finish(draws, jack)
+		b.finish(draws, jack, 1)
 		near(t, "percentile lo", b.Percentile.Lo, v.lo, 1e-9)
 		near(t, "percentile hi", b.Percentile.Hi, v.hi, 1e-9)
 	}
@@ -164,7 +164,7 @@ func TestS7_ExhaustiveClusterBootstrapOfFAM6(t *testing.T) {
 	draws := exhaustive(fams)
 	estimate, jack := jackknife(fams)
 	b := Bootstrap{Estimate: estimate, Level: .95}
-	b.finish(draws, jack)
+	b.finish(draws, jack, 1)
 	if len(draws) != 46656 {
 		t.Fatalf("%d draws", len(draws))
 	}
@@ -196,6 +196,19 @@ func TestS7_ABCOfRBoot(t *testing.T) {
 	near(t, "city hi", c.Hi, 2.0780850, 5e-6)
 }
 
+// An estimate that is zero but for rounding has its ties all the same: the
+// unit of measurement changes no verdict.
+func TestS7_BootstrapOfAZeroEstimateDoesNotDependOnTheUnit(t *testing.T) {
+	t.Parallel()
+	tenths := singles([]float64{.1, .2, -.3, .1, .2, -.3})
+	whole := singles([]float64{1, 2, -3, 1, 2, -3})
+	a := value[Bootstrap](t)(ClusterBootstrap(tenths, .95, Resampling{Seed: 1}))
+	b := value[Bootstrap](t)(ClusterBootstrap(whole, .95, Resampling{Seed: 1}))
+	if a.P != b.P || a.Z0 != b.Z0 || a.P != 1 {
+		t.Errorf("tenths: p %v z0 %v; whole numbers: p %v z0 %v", a.P, a.Z0, b.P, b.Z0)
+	}
+}
+
 func TestS7_DegenerateBootstrapsFallBackOrRefuse(t *testing.T) {
 	t.Parallel()
 	flat := singles([]float64{.1, .1, .1, .1, .1, .1, .1})
@@ -204,7 +217,7 @@ func TestS7_DegenerateBootstrapsFallBackOrRefuse(t *testing.T) {
 	}
 	// No draw on one side: z0 is not finite.
 	b := Bootstrap{Estimate: 5, Level: .9}
-	b.finish([]float64{1, 2, 3, 4}, []float64{1, 2})
+	b.finish([]float64{1, 2, 3, 4}, []float64{1, 2}, 1)
 	if b.Fallback == "" || b.BCa != b.Percentile || !finite(b.Z0) || !finite(b.Accel) {
 		t.Errorf("one side: %+v", b)
 	}
