@@ -201,7 +201,7 @@ func TestR45_AWorldThatCannotBeStoredIsFolded(t *testing.T) {
 	want, _ := passages(t, s)
 	s.snaps = 1
 	_, points := passages(t, s)
-	for i := range points {
+	for i := 0; i < len(points); i += int(oftener(4, 1)) {
 		st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
 		cfg := s.config(t, st, j)
 		cfg.World = func() (engine.World, error) { return plainWorld{newCounters(s.faults)}, nil }
@@ -568,9 +568,9 @@ func TestR45_AnyFaultOfARestartLeavesOneTrail(t *testing.T) {
 	}
 	struck := map[faultstore.Op]int{}
 	for _, memoryStore := range []bool{true, false} {
-		for i := 30; i < len(points); i += int(oftener(40, 3)) {
+		for i := 30; i < len(points); i += int(oftener(70, 3)) {
 			for op, words := range said {
-				for _, kind := range []faultstore.Kind{faultstore.FailBefore, faultstore.LoseReply} {
+				for _, kind := range []faultstore.Kind{faultstore.FailBefore, faultstore.LoseReply}[:oftener(1, 2)] {
 					var st store.Store = sql
 					if memoryStore {
 						st = memory.New(memory.Options{})

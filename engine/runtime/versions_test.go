@@ -104,7 +104,7 @@ func TestR4_UpgradedRoomGoesOn(t *testing.T) {
 	if err := json.Unmarshal(want.Snapshot.State, &last); err != nil || last.Since != int(want.Head.Rev-at.Snapshot.Rev) {
 		t.Errorf("%v: bot@2 folded %d events", err, last.Since)
 	}
-	for i := range points {
+	for i := 0; i < len(points); i += int(oftener(3, 1)) {
 		st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
 		cfg := upgraded(t, st, j)
 		cfg.Crash = dieAfter(i + 1)
