@@ -70,6 +70,14 @@ func (m *Machine) onTalk(t *turn, k *talk) error {
 		return nil
 	}
 	k.Said = cutBytes(end.Text, maxShownResult)
+	if !t.eligible(k.Participant) {
+		// Authority is read again before words and artifacts reach the room
+		// (R12).
+		if err := t.note(NoteRejected, map[string]any{"from": k.Participant, "code": engine.CodeForbidden, "why": "not authorized when the reply came"}); err != nil {
+			return err
+		}
+		return m.followCorrection(t)
+	}
 	m.say(t, k.Participant, end.Status, end.Text, "talk", t.ev.ID)
 	if end.Artifact != nil {
 		if err := m.publish(t, k.Participant, "", *end.Artifact); err != nil {

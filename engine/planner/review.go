@@ -225,6 +225,10 @@ func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 	if !t.ev.Reply.Text.Loaded() {
 		return fmt.Errorf("the reply is not loaded")
 	}
+	if !t.eligible(s.Reviewer) {
+		s.Gone = true
+		return t.note(NoteRejected, map[string]any{"reviewer": s.Reviewer, "code": engine.CodeForbidden, "why": "not authorized when the verdict came"})
+	}
 	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, o.criteria(&m.spec))
 	if err != nil {
 		s.Invalid++

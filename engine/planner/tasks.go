@@ -282,6 +282,12 @@ func (m *Machine) foldTask(t *turn, o *objective, w *work) error {
 		return m.stall(t, o, w)
 	}
 	w.Session = nil
+	if !t.eligible(w.Step.Participant) {
+		// Authority is read again where a result becomes work of the room (R12):
+		// what came is charged and stays evidence.
+		w.Result = end.Text
+		return m.failTask(t, o, w, engine.CodeForbidden, w.Step.Participant+" is not authorized now")
+	}
 	if end.Status == engine.StatusDone || end.Status == engine.StatusAnswer {
 		return m.completeTask(t, o, w, end)
 	}
