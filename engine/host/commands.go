@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
@@ -150,7 +151,7 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 	if err != nil {
 		return nil, coded(fmt.Errorf("evidence of operation %s: %w", op, err))
 	}
-	rec := store.Reconciliation{Executed: e.Outcome == engine.ReconciledExecuted, Proof: e.Proof}
+	rec := store.Reconciliation{Executed: e.Outcome == engine.ReconciledExecuted, Proof: oneLine(e.Proof)}
 	switch {
 	case e.Outcome == "":
 		return nil, none
@@ -172,6 +173,18 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 		return nil, coded(err)
 	}
 	return found(rec.Executed), nil
+}
+
+const maxProof = 500 // characters
+
+// oneLine is a text from outside on one line of bounded length, without what
+// looks like a secret (C12).
+func oneLine(text string) string {
+	text = engine.Redact(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
+	if runes := []rune(text); len(runes) > maxProof {
+		return string(runes[:maxProof]) + "…"
+	}
+	return text
 }
 
 func found(executed bool) *engine.CommandFound {

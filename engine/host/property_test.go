@@ -15,6 +15,7 @@ import (
 	"github.com/agentrooms/qualify/engine/planner"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/faultstore"
 	"github.com/agentrooms/qualify/engine/store/memory"
 )
 
@@ -25,15 +26,16 @@ var ordinary = []string{
 }
 
 // Any history of messages, proposals, orders, ticks, lost and late replies,
-// changes of authority, deaths of processes and expired leases: no operation is
-// handed over twice, the account adds up, nothing is left running, the whole
+// changes of authority, deaths of processes, faults of the store and expired
+// leases: no operation is handed over twice, the account adds up, nothing is left running, the whole
 // history verifies, and the room comes to rest (R36, R39, R42, R49, R65, I1,
 // I2).
 func TestR49_AnyHistoryVerifies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClock()
-		x := &scene{t: t, h: newHouse(), clock: c, store: memory.New(memory.Options{Now: c.Now})}
+		whole := memory.New(memory.Options{Now: c.Now})
+		x := &scene{t: t, h: newHouse(), clock: c, store: whole}
 		ctx := t.Context()
 		d := definition()
 		d.BudgetMicros = rapid.SampledFrom([]int64{0, 3_000, 40_000, 1_000_000}).Draw(rt, "budget")
@@ -60,8 +62,19 @@ func TestR49_AnyHistoryVerifies(t *testing.T) {
 		act := func(what string, f func(s *host.Service) error) {
 			die := rapid.IntRange(-20, 12).Draw(rt, what+" dies at")
 			passed := 0
-			err := f(x.service(func(cfg *host.Config) {
-				cfg.SnapshotBytes = snaps
+			plan := faultstore.Plan{}
+			if rapid.IntRange(0, 3).Draw(rt, what+" has faults") == 0 {
+				plan.Random = &faultstore.Random{
+					Seed: rapid.Uint64().Draw(rt, "faults"), PerMille: 80, Reads: true, Max: 2,
+					Kinds: []faultstore.Kind{faultstore.FailBefore, faultstore.FailAfter, faultstore.LoseReply, faultstore.DiskFull},
+				}
+			}
+			faults, err := faultstore.New(whole, plan, nil)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			err = f(x.service(func(cfg *host.Config) {
+				cfg.Store, cfg.SnapshotBytes = faults, snaps
 				cfg.Crash = &runtime.Crash{Hook: func(runtime.Point) error {
 					if passed++; passed == die {
 						return errDied
@@ -69,8 +82,11 @@ func TestR49_AnyHistoryVerifies(t *testing.T) {
 					return nil
 				}}
 			}))
-			if errors.Is(err, errDied) {
+			if errors.Is(err, errDied) || len(faults.Fired()) > 0 {
 				c.pass(time.Minute)
+				if err != nil && !errors.Is(err, errDied) && !errors.Is(err, faultstore.ErrInjected) && !slices.Contains(ordinary, engine.CodeOf(err)) {
+					rt.Fatalf("%s with %v: %v", what, faults.Fired(), err)
+				}
 			} else if !slices.Contains(ordinary, engine.CodeOf(err)) || err != nil && engine.CodeOf(err) == "" {
 				rt.Fatalf("%s: %v", what, err)
 			}

@@ -173,25 +173,69 @@ func Recall(ctx context.Context, s store.Rooms, room, event, digest string) (Ans
 	return Answer{Rev: rev, Again: true, Entry: entry}, err == nil, err
 }
 
-// readEntry reads one revision from the store, texts loaded where their
-// content is at hand. Calls come without their requests.
 func readEntry(ctx context.Context, s store.Rooms, room string, rev int64) (engine.LogEntry, error) {
-	entry := engine.LogEntry{Rev: rev}
-	rows, err := s.Rows(ctx, room, rev-1, 1)
-	if err == nil && len(rows) != 1 {
-		err = store.ErrNotFound
+	entries, err := ReadLog(ctx, s, room, rev-1, 1)
+	if err == nil && len(entries) != 1 {
+		err = fmt.Errorf("room %s, revision %d: %w", room, rev, store.ErrNotFound)
 	}
 	if err != nil {
-		return entry, fmt.Errorf("room %s, revision %d: %w", room, rev, err)
+		return engine.LogEntry{}, err
 	}
-	if err := json.Unmarshal(rows[0].Event, &entry.Event); err != nil {
-		return entry, fmt.Errorf("room %s, event of revision %d: %w", room, rev, err)
+	return entries[0], nil
+}
+
+// ReadLog reads revisions of a room after one (-1: from the first), ascending
+// and at most limit (0: all), texts loaded where their content is at hand.
+// Calls come without their requests. Nothing is folded or verified; Replay
+// does that. Errors: store.ErrNotFound, and those of the store.
+func ReadLog(ctx context.Context, s store.Rooms, room string, after int64, limit int) ([]engine.LogEntry, error) {
+	rows, err := s.Rows(ctx, room, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("room %s, rows after %d: %w", room, after, err)
+	}
+	entries := make([]engine.LogEntry, len(rows))
+	var texts []*engine.Text
+	for i := range rows {
+		if err := parseRow(&rows[i], &entries[i]); err != nil {
+			return nil, fmt.Errorf("room %s, revision %d: %w", room, rows[i].Rev, err)
+		}
+		texts = append(texts, entries[i].Event.Texts()...)
+		for j := range entries[i].Commands {
+			texts = append(texts, entries[i].Commands[j].Texts()...)
+		}
+	}
+	seen := map[string]bool{}
+	var names []string
+	for _, t := range texts {
+		if d := t.Blob.Digest; !t.Loaded() && !seen[d] {
+			seen[d] = true
+			names = append(names, d)
+		}
+	}
+	if len(names) == 0 {
+		return entries, nil
+	}
+	blobs, err := s.Blobs(ctx, room, names)
+	if err != nil {
+		return nil, fmt.Errorf("room %s, texts of rows after %d: %w", room, after, err)
+	}
+	for _, t := range texts {
+		if b, ok := blobs[t.Blob.Digest]; ok && !t.Loaded() {
+			t.S = string(b)
+		}
+	}
+	return entries, nil
+}
+
+func parseRow(row *store.Row, entry *engine.LogEntry) error {
+	entry.Rev = row.Rev
+	if err := json.Unmarshal(row.Event, &entry.Event); err != nil {
+		return fmt.Errorf("event: %w", err)
 	}
 	var commands []rowCommand
-	if err := json.Unmarshal(rows[0].Commands, &commands); err != nil {
-		return entry, fmt.Errorf("room %s, commands of revision %d: %w", room, rev, err)
+	if err := json.Unmarshal(row.Commands, &commands); err != nil {
+		return fmt.Errorf("commands: %w", err)
 	}
-	texts := entry.Event.Texts()
 	entry.Commands = make([]engine.Command, len(commands))
 	for i := range commands {
 		entry.Commands[i] = commands[i].Command
@@ -199,27 +243,8 @@ func readEntry(ctx context.Context, s store.Rooms, room string, rev int64) (engi
 			call := c.Call
 			entry.Commands[i].Call = &call
 		}
-		texts = append(texts, entry.Commands[i].Texts()...)
 	}
-	var names []string
-	for _, t := range texts {
-		if !t.Loaded() {
-			names = append(names, t.Blob.Digest)
-		}
-	}
-	if len(names) == 0 {
-		return entry, nil
-	}
-	blobs, err := s.Blobs(ctx, room, names)
-	if err != nil {
-		return entry, fmt.Errorf("room %s, texts of revision %d: %w", room, rev, err)
-	}
-	for _, t := range texts {
-		if b, ok := blobs[t.Blob.Digest]; ok && !t.Loaded() {
-			t.S = string(b)
-		}
-	}
-	return entry, nil
+	return nil
 }
 
 // View is an open room as it stands.
