@@ -116,6 +116,10 @@ type Ticked struct {
 	Holder  string // its name, when Busy
 	More    bool   // stopped by the bound on events or by ten lost compare-and-sets: tick again
 	DueUS   int64  // next timer, microseconds since 1970; 0 for none
+
+	// SnapshotUnused is what it is in Result: why the stored snapshot was of no
+	// use when the room was last loaded.
+	SnapshotUnused string
 }
 
 // Tick works an open room until it is at rest (R65): it delivers what is in
@@ -320,7 +324,7 @@ func (t *ticker) reload(ctx context.Context) error {
 			r.queue = slices.DeleteFunc(r.queue, func(p *operation) bool { return p == o })
 		}
 	}
-	t.r, t.done.Rev = r, r.rev
+	t.r, t.done.Rev, t.done.SnapshotUnused = r, r.rev, r.unused
 	return t.check(ctx, true)
 }
 

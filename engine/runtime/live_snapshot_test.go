@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,30 @@ func TestR45_OpenRoomGoesOnFromItsSnapshots(t *testing.T) {
 		if c := f.Calls(); c["Load"] != 0 || c["LoadTail"] == 0 || c["LoadOps"] != c["LoadTail"] {
 			t.Errorf("calls of the store for one more event: %v", c)
 		}
+	}
+}
+
+// A damaged snapshot of an open room is told by the Tick that meets it; the next
+// snapshot makes it good.
+func TestR45_OpenRoomTellsOfADamagedSnapshot(t *testing.T) {
+	t.Parallel()
+	minute := int64(0)
+	st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
+	l := openRoom(t, st, j, &minute)
+	l.SnapshotBytes = 1
+	for i := range 4 {
+		minute = int64(i)
+		asks(t, l, st, i, 0)
+	}
+	good := l.Store
+	l.Store = bent{Rooms: good, load: func(l *store.Loaded) { l.Snapshot.State = nil }}
+	done, err := runtime.Tick(t.Context(), l)
+	if err != nil || !strings.Contains(done.SnapshotUnused, "not the state that its row states") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	l.Store = good
+	if done, err := runtime.Tick(t.Context(), l); err != nil || done.SnapshotUnused != "" {
+		t.Errorf("%+v, %v", done, err)
 	}
 }
 

@@ -169,18 +169,17 @@ func (s *state) fold(ctx context.Context, ev engine.Event) (*step, error) {
 	if err != nil {
 		return nil, faultf("machine %s, event %s: %w", s.version, ev.ID, err)
 	}
-	for i := range commands {
-		if err := s.texts.bring(ctx, commands[i].Texts()); err != nil {
-			return nil, err
-		}
-	}
 	rows := make([]rowCommand, 0, len(commands))
 	for i := range commands {
 		c := cloneCommand(commands[i])
 		if err := s.checkCommand(&c); err != nil {
 			return nil, s.commandFault(ev.ID, i, err)
 		}
-		if err := s.texts.sealAll(c.Texts()); err != nil {
+		texts := c.Texts()
+		if err := s.texts.bring(ctx, texts); err != nil {
+			return nil, err
+		}
+		if err := s.texts.sealAll(texts); err != nil {
 			return nil, s.commandFault(ev.ID, i, err)
 		}
 		row := rowCommand{Command: c}
