@@ -51,7 +51,8 @@ func (a *app) showRecord(rec trace.Record, full bool) {
 	case rec.Owner != nil:
 		line(rec.Owner.AtUS, "owner", "%s %s from %s: %s", rec.Owner.Type, rec.Owner.ID, rec.Owner.From, rec.Owner.Text)
 	case rec.Event != nil:
-		line(rec.Event.AtUS, "event", "%s %s", rec.Event.Kind, rec.Event.Body)
+		label, text := describeEvent(rec.Event)
+		line(rec.Event.AtUS, label, "%s", text)
 	case rec.Op != nil:
 		line(rec.Op.AtUS, "op", "%s", describeOp(rec.Op))
 	case rec.Effect != nil:
