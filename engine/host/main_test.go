@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	checks := "30"
+	checks := "15"
 	if os.Getenv("QUALIFY_LONG") != "" {
 		checks = "3000"
 	}

@@ -41,7 +41,7 @@ func TestR65_ManyServicesAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rounds := 12
+			rounds := 5
 			if os.Getenv("QUALIFY_LONG") != "" {
 				rounds = 60
 			}

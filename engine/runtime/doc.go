@@ -72,5 +72,14 @@
 // outcome are reconciled where the party can be asked, outside the chain; the
 // snapshot is stored and the room closed with a termination word.
 //
+// # Rooms that stay open
+//
+// Run drives a trial's room from its start to its close. A room that an
+// embedding program keeps is never closed. Append folds one event from outside
+// and commits it, in any process, at any time. Tick works the room to rest
+// under its lease: it alone dispatches, delivers and recovers. Every write of a
+// Tick is fenced; a call ends early for lost authority only; a room at rest has
+// no row that nobody has served. See Live.
+//
 // Stability: part of the stable API.
 package runtime
