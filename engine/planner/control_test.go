@@ -632,3 +632,56 @@ func TestR67_RunningTasksLoseTheirAuthorityToASuccessor(t *testing.T) {
 		t.Fatal(d.lines())
 	}
 }
+
+// R64: only the owner lifts a block; a participant's words wait.
+func TestR64_OnlyTheOwnerLiftsABlock(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.refuse("keeper", engine.EvReservationRefused, engine.CodeBudgetExhausted)
+	d.message("writer", engine.MsgProposal, "shall I?")
+	if len(d.open) != 0 || d.m.st.Blocked == "" {
+		t.Fatal(d.lines())
+	}
+	d.owner(engine.MsgReply, "go on")
+	if got := d.shown().Messages; len(got) != 3 {
+		t.Fatal(got)
+	}
+}
+
+// Messages of participants that wait are bounded: what the owner has not asked
+// for does not grow the state.
+func TestR18_WaitingProposalsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.control(engine.CommandPause)
+	for range MaxProposals + 3 {
+		d.message("writer", engine.MsgProposal, "and this?")
+	}
+	if len(d.m.st.Inbox) != MaxProposals || !strings.Contains(d.note(NoteRejected), engine.CodeLimitReached) {
+		t.Fatal(len(d.m.st.Inbox), d.lines())
+	}
+}
+
+// R43: a call that a control change overtook before it was made is no result
+// and blocks nothing: the event is read again, the task and the review go on
+// after the resume.
+func TestR43_CallsOvertakenBeforeTheyWereMade(t *testing.T) {
+	t.Parallel()
+	twist := func(d *driver, agent string) {
+		t.Helper()
+		d.control(engine.CommandPause)
+		d.refuse(agent, engine.EvDispatchRefused, engine.CodeStaleRevision)
+		d.control(engine.CommandResume)
+		if d.m.st.Blocked != "" || d.notes(NoteHeld) != 0 || d.call(agent).Request == nil {
+			t.Fatalf("%s: %q, %v", agent, d.m.st.Blocked, d.lines())
+		}
+	}
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	twist(d, "keeper")
+	d.owner(engine.MsgRequest, "how is it going?")
+	twist(d, "coordinator")
+	if e := d.m.st.Inbox[0]; e.Spent != 1 {
+		t.Fatalf("%+v", e)
+	}
+	twist(reviewing(t, testSpec()), "auditor")
+}

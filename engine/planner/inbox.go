@@ -23,7 +23,13 @@ func (m *Machine) onMessage(t *turn) error {
 	if !owner && (m.spec.agent(msg.From) == nil || !t.eligible(msg.From)) {
 		return t.note(NoteRejected, map[string]any{"event": t.ev.ID, "from": msg.From, "code": engine.CodeForbidden, "why": "the author is not authorized now"})
 	}
-	st.Blocked, st.Halt, st.Ended, st.Handovers = "", "", false, 0
+	if !owner && m.flooded() {
+		return t.note(NoteRejected, map[string]any{"event": t.ev.ID, "from": msg.From, "code": engine.CodeLimitReached, "why": "as many messages of participants wait as may"})
+	}
+	st.Ended = false
+	if owner {
+		st.Blocked, st.Halt, st.Handovers = "", "", 0
+	}
 	st.Messages = append(st.Messages, heard{ID: msg.ID, Type: msg.Type, From: msg.From, Text: msg.Text})
 	if n := len(st.Messages); n > maxShownMessages {
 		st.Messages = append([]heard(nil), st.Messages[n-maxShownMessages:]...)
@@ -64,6 +70,18 @@ func (m *Machine) onMessage(t *turn) error {
 	}
 	st.Inbox = append(st.Inbox, e)
 	return nil
+}
+
+// flooded reports that as many entries of participants wait as may: what the
+// owner has not asked for must not grow the state.
+func (m *Machine) flooded() bool {
+	n := 0
+	for i := range m.st.Inbox {
+		if m.st.Inbox[i].Origin == OriginParticipant {
+			n++
+		}
+	}
+	return n >= MaxProposals
 }
 
 // correct draws the consequences of an owner correction before anybody reads

@@ -203,6 +203,9 @@ func (m *Machine) onInterpretation(t *turn) error {
 	if refusal != nil {
 		// No call was made: it does not count for the cap. The entry waits
 		// until the owner speaks again (R64).
+		if in.Revision != m.st.Revision || !m.unmoved(in, in.Focus) {
+			return m.stale(t, e, in, in.Focus) // a control change overtook the call before it was made
+		}
 		e.Spent--
 		return m.block(t, "interpretation of "+e.Event)
 	}

@@ -20,6 +20,8 @@ const (
 	// MaxHandovers is how many times, after one owner message, participants
 	// may start each other by reference.
 	MaxHandovers = 16
+	// MaxProposals is how many messages of participants may wait to be read.
+	MaxProposals = 64
 	// DefaultObjectives is how many objectives may be open at once.
 	DefaultObjectives = 8
 
