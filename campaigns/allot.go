@@ -191,6 +191,13 @@ func (r *running) limitError(ctx context.Context, t Triple, a store.Allotment, c
 	if err != nil {
 		return fmt.Errorf("ceiling %s: %w", a.Ceiling, err)
 	}
+	if errors.Is(cause, store.ErrQueued) { // it was not its turn, but that is not why it stops
+		reason := store.ErrExhausted
+		if c.Halted {
+			reason = store.ErrHalted
+		}
+		cause = fmt.Errorf("allotment %s: ceiling %s: %w", a.ID, c.Name, reason)
+	}
 	used, _, _ := r.purse.look()
 	own := r.Plan.Ceiling == "" && r.Plan.Funds == store.FundsSimulated
 	e := &LimitError{Reason: cause}

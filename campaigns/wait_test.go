@@ -98,7 +98,7 @@ func oneArm(t *testing.T, seed string) *Plan {
 func TestCampaignsThatWaitAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	plans := []*Plan{sharedPlan(t, "7", "50"), oneArm(t, "1"), oneArm(t, "2"), sharedPlan(t, "8", "50"), oneArm(t, "3")}
+	plans := []*Plan{sharedPlan(t, "7", "50"), oneArm(t, "1"), oneArm(t, "2"), oneArm(t, "3")}
 	var want []string
 	var spent, largest int64
 	for _, p := range plans {
@@ -221,6 +221,40 @@ func TestATicketOfAnotherGoesFirst(t *testing.T) {
 				t.Errorf("waits %+v, queue %v", got.out.Waits, queueOf(t.Context(), t, st))
 			}
 		})
+	}
+}
+
+// A run that nothing can help stops, whoever waits before it, and says what
+// stopped it and not that it was not its turn.
+func TestAHopelessRunDoesNotWaitItsTurn(t *testing.T) {
+	t.Parallel()
+	for _, halted := range []bool{false, true} {
+		p := sharedPlan(t, "7", "50")
+		st, _ := leaseStore(t)
+		a := hold(t, st, 2_000_000, 1_900_000) // of a campaign that nobody runs
+		want := store.ErrExhausted
+		if halted {
+			want = store.ErrHalted
+			if _, err := st.Release(t.Context(), a.ID, 1_950_000, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := st.AcquireLease(t.Context(), LeaseName("c_third"), "x", "the third", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		third := store.WithFence(t.Context(), store.Fence{Name: LeaseName("c_third"), Token: "x"})
+		if _, err := st.Enqueue(third, store.Allotment{ID: "c_third/x/0", Ceiling: "pool", Funds: store.FundsSimulated, Campaign: "c_third", Sum: 1}); err != nil {
+			t.Fatal(err)
+		}
+		var calls atomic.Int64
+		got := runTalk(t.Context(), t, p, st, &calls, func(r *Runner) { r.Owner = Owner{Token: "t1", Name: "me"} })
+		var limit *LimitError
+		if !errors.As(got.err, &limit) || !errors.Is(got.err, want) || errors.Is(got.err, store.ErrQueued) {
+			t.Errorf("halted %t: error %v; want a stop by %v", halted, got.err, want)
+		}
+		if q := queueOf(t.Context(), t, st); !slices.Equal(q, []string{"c_third"}) {
+			t.Errorf("queue %v afterwards", q)
+		}
 	}
 }
 
