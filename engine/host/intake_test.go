@@ -11,6 +11,8 @@ import (
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/host"
+	"github.com/agentrooms/qualify/engine/planner"
+	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/memory"
 )
 
@@ -88,6 +90,15 @@ func TestR65_TenantsAreIsolated(t *testing.T) {
 		d.BudgetMicros = int64(i)
 		x.must(x.s.Open(ctx, r.Tenant, r.Room, d))
 	}
+	for tenant, want := range map[string][]string{"a": {"b", "b/c"}, "a/b": {"c"}, "a%2Fb": {"c"}, "A": {"b"}, "nobody": {}} {
+		got, err := x.s.Rooms(ctx, tenant)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("rooms of %q: %v\n%s", tenant, err, diff)
+		}
+	}
+	_, err := x.s.Rooms(ctx, "")
+	want(t, err, engine.CodeValidation)
 	for i, r := range refs {
 		v, err := x.s.Snapshot(ctx, r.Tenant, r.Room)
 		if err != nil || v.Money.Limit != int64(i) {
@@ -241,4 +252,68 @@ func TestR18_AProposalNeedsARecordAndAuthorityNow(t *testing.T) {
 	_, err = record("p2")
 	want(t, err, engine.CodeAdapter)
 	x.h.once(t)
+}
+
+// An opening that was cut short after it had made the room is done anew, with
+// the budget that is asked for now.
+func TestR49_AnOpeningThatWasCutShortIsDoneAnew(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	x.must(x.store.CreateRoom(t.Context(), store.NewRoom{
+		Room: "planner/acme/half", Money: engine.Money{Limit: 5}, Funds: store.FundsReal, Machine: planner.Version,
+	}))
+	if got, err := x.s.Rooms(t.Context(), tenant); err != nil || !slices.Equal(got, []string{room}) {
+		t.Errorf("%v %v", got, err)
+	}
+	_, err := x.s.AcceptEvent(t.Context(), tenant, "half", "m1")
+	want(t, err, engine.CodeNotFound)
+	x.must(x.s.Open(t.Context(), tenant, "half", definition()))
+	v, err := x.s.Snapshot(t.Context(), tenant, "half")
+	if err != nil || v.Money.Limit != 1_000_000 {
+		t.Errorf("%+v %v", v.Money, err)
+	}
+	x.must(x.s.Verify(t.Context(), tenant, "half"))
+}
+
+// Read and draft are the rule: a plan with another tool is not admitted unless
+// the definition names the tool, and the executor is told which tools its step
+// permits (R11).
+func TestR11_ToolsAreReadAndDraftUnlessNamed(t *testing.T) {
+	t.Parallel()
+	for name, allowed := range map[string][]string{"not named": nil, "named": {"send"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := begin(t, func(d *host.Definition) {
+				d.Tools = []engine.ToolSpec{{Name: "list", Action: engine.ActionRead}, {Name: "send", Action: engine.ActionWrite}}
+				d.Agents[0].Tools = []string{"list", "send"}
+				d.AllowWrite = allowed
+			})
+			x.h.propose = func(q engine.PlanRequest) engine.PlanEnvelope {
+				env := twoSteps(q, "clerk", "editor")
+				env.Plan[0].Tools, env.Plan[0].ActionLevel = []string{"list", "send"}, engine.ActionWrite
+				return env
+			}
+			var tools []string
+			x.h.execute = func(c host.Call) engine.TurnReply {
+				for _, tool := range c.Tools {
+					tools = append(tools, tool.Name)
+				}
+				return engine.TurnReply{Status: engine.StatusDone, Text: "done"}
+			}
+			x.accept("m1")
+			x.tick()
+			if allowed == nil {
+				if diff := cmp.Diff([]string{"plan coordinator"}, x.h.calls()); diff != "" {
+					t.Error(diff)
+				}
+				return
+			}
+			if diff := cmp.Diff(wholeRun, x.h.calls()); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff([]string{"list", "send"}, tools); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }

@@ -79,12 +79,46 @@ const maxName = 200
 
 // id is the room's identity in the store; the tenant is part of it.
 func (r Ref) id() (string, error) {
-	for what, name := range map[string]string{"tenant": r.Tenant, "room": r.Room} {
-		if name == "" || len(name) > maxName {
-			return "", engine.Errorf(engine.CodeValidation, "the %s's name has %d bytes; 1 to %d are allowed", what, len(name), maxName)
+	if err := checkName("tenant", r.Tenant); err != nil {
+		return "", err
+	}
+	if err := checkName("room", r.Room); err != nil {
+		return "", err
+	}
+	return prefix(r.Tenant) + url.PathEscape(r.Room), nil
+}
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > maxName {
+		return engine.Errorf(engine.CodeValidation, "the %s's name has %d bytes; 1 to %d are allowed", what, len(name), maxName)
+	}
+	return nil
+}
+
+// prefix of the identities of a tenant's rooms.
+func prefix(tenant string) string { return "planner/" + url.PathEscape(tenant) + "/" }
+
+// Rooms lists the rooms of a tenant, sorted by their identity: those to tick
+// when a program starts. Errors: those of the store.
+func (s *Service) Rooms(ctx context.Context, tenant string) ([]string, error) {
+	if err := checkName("tenant", tenant); err != nil {
+		return nil, err
+	}
+	heads, err := s.cfg.Store.ListRooms(ctx, prefix(tenant))
+	if err != nil {
+		return nil, coded(fmt.Errorf("rooms of tenant %s: %w", tenant, err))
+	}
+	names := []string{}
+	for i := range heads {
+		name, err := url.PathUnescape(heads[i].Room[len(prefix(tenant)):])
+		if err != nil {
+			return nil, fmt.Errorf("room %s of the store: %w", heads[i].Room, err)
+		}
+		if heads[i].Rev >= 0 { // not one whose opening was cut short
+			names = append(names, name)
 		}
 	}
-	return "planner/" + url.PathEscape(r.Tenant) + "/" + url.PathEscape(r.Room), nil
+	return names, nil
 }
 
 // Places of the index where a room's definition is kept.

@@ -106,6 +106,14 @@ func (l Live) append(ctx context.Context, in Intake) (a Answer, done bool, err e
 	case started && r.rev >= 0:
 		return a, false, engine.Errorf(engine.CodeConflict, "room %s was started by someone else", l.Room)
 	}
+	if limit := l.Limits.BudgetMicros; r.rev < 0 && r.head.Money.Limit != limit {
+		// Somebody made the room for another budget and went no further.
+		head, err := l.Store.GrantRoom(ctx, l.Room, limit, nil)
+		if err != nil {
+			return a, false, fmt.Errorf("room %s: budget: %w", l.Room, err)
+		}
+		r.head.Money = head.Money
+	}
 	r.watch.clock = microseconds(l.Now)
 	if _, err := l.authorize(ctx, r); err != nil {
 		return a, false, err
