@@ -96,13 +96,15 @@ type ChangedCase struct {
 // ArmPair compares two arms: each with all of its trials, and the differences
 // over the pairs.
 type ArmPair struct {
-	A           ArmSummary    `json:"a"`
-	B           ArmSummary    `json:"b"`
-	Pairs       int           `json:"pairs"` // same case and trial index in both, each with a trace
-	Cases       int           `json:"cases"`
-	Families    int           `json:"families"`
-	Differences []Difference  `json:"differences"`
-	Missing     []MissingPair `json:"missing_pairs"`
+	A           ArmSummary   `json:"a"`
+	B           ArmSummary   `json:"b"`
+	Pairs       int          `json:"pairs"` // same case and trial index in both, each with a trace
+	Cases       int          `json:"cases"`
+	Families    int          `json:"families"`
+	Differences []Difference `json:"differences"`
+	// PerCompletion is nil where the sides carry different evidence.
+	PerCompletion *CostPerCompletion `json:"cost_per_completion"`
+	Missing       []MissingPair      `json:"missing_pairs"`
 }
 
 // Names of the two estimands (statistics §0.7).
@@ -217,7 +219,11 @@ func ComparePair(a, b PairSide) (ArmPair, error) {
 		}
 	}
 	out.Cases, out.Families = len(cases), len(families)
-	out.Differences, err = table.Differences(0, 1)
+	if out.Differences, err = table.Differences(0, 1); err != nil {
+		return out, err
+	}
+	cost, err := table.CostPerCompletion(0, 1)
+	out.PerCompletion = &cost
 	return out, err
 }
 

@@ -287,3 +287,37 @@ func textOf(n *Num) string {
 	}
 	return n.String()
 }
+
+// TestIssue5_CostPerCompletionIsTheRatioOfSums, failed trials paid for too, and
+// undefined where nothing was completed.
+func TestIssue5_CostPerCompletionIsTheRatioOfSums(t *testing.T) {
+	t.Parallel()
+	table := manyFamilies(t, 12, 4, 9, .3)
+	got, err := table.CostPerCompletion(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cost, met [2]float64
+	for a := range 2 {
+		for c := range table.Cases {
+			for i := range 4 {
+				cost[a] += table.Row(a, c, i).Values[MetricCost]
+				met[a] += table.Row(a, c, i).Values[MetricCompletion]
+			}
+		}
+	}
+	want := [3]string{Num(cost[0] / met[0]).String(), Num(cost[1] / met[1]).String(), Num(cost[1] / met[1] / (cost[0] / met[0])).String()}
+	if have := [3]string{got.A.String(), got.B.String(), got.Ratio.String()}; have != want || got.Pairs != 96 || got.Ratio95 == nil ||
+		got.Ratio95.Lo > *got.Ratio || got.Ratio95.Hi < *got.Ratio {
+		t.Errorf("%v, want %v: %+v", have, want, got)
+	}
+	none := smallTable(t, 1)
+	for _, s := range []TrialScore{duel("x", "a1", "f", 0, UnclaimedUnmet, 5), duel("y", "a1", "f", 0, ClaimedMet, 5)} {
+		if err := none.Add(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err = none.CostPerCompletion(0, 1); err != nil || got.A != nil || got.B.String() != "5" || got.Reason == "" || got.Pairs != 1 {
+		t.Errorf("%+v %v", got, err)
+	}
+}

@@ -89,6 +89,7 @@ func writePair(b *bytes.Buffer, p *evaluator.ArmPair) error {
 	if len(p.Differences) == 0 {
 		return nil
 	}
+	writePerCompletion(b, p.PerCompletion)
 	rows := make([]row, 0, len(p.Differences))
 	for i := range p.Differences {
 		d := &p.Differences[i]
@@ -107,6 +108,30 @@ func writePair(b *bytes.Buffer, p *evaluator.ArmPair) error {
 		}}
 	}
 	return grid(b, "error of it", []string{"se (" + methods(p.Differences) + ")", "detectable", "95%, these cases", "n"}, rows)
+}
+
+// writePerCompletion writes what one completed trial costs in each arm.
+func writePerCompletion(b *bytes.Buffer, c *evaluator.CostPerCompletion) {
+	if c == nil {
+		return
+	}
+	dollars := func(n *evaluator.Num) string {
+		if n == nil {
+			return notEvaluable
+		}
+		return "$" + strconv.FormatFloat(n.Round()/1e6, 'f', 4, 64)
+	}
+	text := fmt.Sprintf("cost per completion, failed trials paid for too: A %s, B %s", dollars(c.A), dollars(c.B))
+	if c.Ratio != nil {
+		text += ", B/A " + places(c.Ratio, 3)
+	}
+	if c.Ratio95 != nil {
+		text += fmt.Sprintf(" (95%% %s to %s)", places(&c.Ratio95.Lo, 3), places(&c.Ratio95.Hi, 3))
+	}
+	if c.Reason != "" {
+		text += "; " + Clean(c.Reason)
+	}
+	wrap(b, text)
 }
 
 // methods names the standard errors of a table.

@@ -100,7 +100,7 @@ func (a *app) compare(ctx context.Context, s store.Store, args []string, corpora
 			return nil, err
 		}
 		if doc.Evidence == evaluator.EvidenceDiffers {
-			pair.Differences = []evaluator.Difference{}
+			pair.Differences, pair.PerCompletion = []evaluator.Difference{}, nil
 		}
 		doc.Arms = append(doc.Arms, pair)
 	}

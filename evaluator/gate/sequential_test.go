@@ -45,7 +45,7 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 // campaign was cut; equal arms do not; a much worse one fails.
 func TestQ5_TheEProcessMayStopWhenTheMoneyEnds(t *testing.T) {
 	t.Parallel()
-	p := policyOf(t, "sequential: {method: e_process}\n", ruleFalse, ruleNI, ruleBetter)
+	p := policyOf(t, "sequential: {method: e_process}\n", ruleFalse, ruleFloor, ruleNI, ruleBetter)
 	for _, tc := range []struct {
 		rate map[string]float64
 		want Outcome
