@@ -219,6 +219,7 @@ type ledger struct {
 	limit    *big.Int
 	calls    []*call
 	overruns map[string]bool
+	reached  map[string]int // moves and refusals by rule
 }
 
 type call struct {
@@ -271,14 +272,28 @@ func (l *ledger) pick(t *rapid.T, uncertain bool) *call {
 	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "call")]
 }
 
-func TestR36_AccountAgreesWithANaiveLedger(t *testing.T) {
+// TestR36_R37_R38_R39_R40_R42_AccountAgreesWithANaiveLedger plays random moves on
+// the account and on the ledger. Every rule is reached, allowed and refused.
+func TestR36_R37_R38_R39_R40_R42_AccountAgreesWithANaiveLedger(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	reached := map[string]int{}
+	defer func() {
+		for _, rule := range []string{
+			"R36 reserved", "R36 all of it", "R36 exhausted", "R36 no amount", "R37 settled", "R38 at the bound", "R39 overrun", "R39 halted",
+			"R39 acknowledged", "R39 no such overrun", "R40 more", "R40 less", "R40 below what is spent", "R42 held", "R42 executed", "R42 not executed",
+		} {
+			t.Logf("%-24s %d", rule, reached[rule])
+			if reached[rule] == 0 {
+				t.Errorf("no history reached %s", rule)
+			}
+		}
+	}()
+	property := func(t *rapid.T) {
 		most := rapid.SampledFrom([]int64{50, math.MaxInt64}).Draw(t, "scale")
 		amount := rapid.Int64Range(0, most)
 		limit := amount.Draw(t, "limit")
 		a := Account{Limit: limit}
-		l := &ledger{limit: big.NewInt(limit), overruns: map[string]bool{}}
+		l := &ledger{limit: big.NewInt(limit), overruns: map[string]bool{}, reached: reached}
 		for n := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			a = l.step(t, a, n, amount)
 			for what, pair := range map[string][2]*big.Int{
@@ -294,7 +309,16 @@ func TestR36_AccountAgreesWithANaiveLedger(t *testing.T) {
 				t.Fatalf("halted %t with %v, ledger has %v", a.Halted, a.Overruns, l.overruns)
 			}
 		}
-	})
+	}
+	for range 20 {
+		rapid.Check(t, property)
+	}
+}
+
+func (l *ledger) reach(yes bool, rule string) {
+	if yes {
+		l.reached[rule]++
+	}
 }
 
 // step draws one transition, judges it by the ledger and applies it to both.
@@ -306,7 +330,15 @@ func (l *ledger) step(t *rapid.T, a Account, n int, amount *rapid.Generator[int6
 	allowed, apply := false, func() {}
 	switch rapid.IntRange(0, 4).Draw(t, "move") {
 	case 0:
+		if rapid.IntRange(0, 5).Draw(t, "all") == 0 {
+			x = max(a.Available(), 0)
+		}
 		b, err = a.Reserve(x)
+		l.reach(err == nil, "R36 reserved")
+		l.reach(err == nil && x == a.Available(), "R36 all of it")
+		l.reach(errors.Is(err, ErrExhausted), "R36 exhausted")
+		l.reach(errors.Is(err, ErrAmount), "R36 no amount")
+		l.reach(errors.Is(err, ErrHalted), "R39 halted")
 		allowed = len(l.overruns) == 0 && x > 0 && new(big.Int).Add(l.spent(), big.NewInt(x)).Cmp(l.limit) <= 0
 		apply = func() { l.calls = append(l.calls, &call{id: id, reserved: x, open: true}) }
 	case 1, 2:
@@ -315,11 +347,26 @@ func (l *ledger) step(t *rapid.T, a Account, n int, amount *rapid.Generator[int6
 		if c == nil {
 			return a
 		}
+		switch rapid.IntRange(0, 3).Draw(t, "cost") {
+		case 0:
+			x = c.reserved
+		case 1:
+			x = min(x, c.reserved)
+		case 2:
+			if uncertain {
+				x = 0
+			}
+		}
 		if uncertain {
 			b, err = a.Resolve(c.id, c.reserved, x)
+			l.reach(err == nil && x > 0, "R42 executed")
+			l.reach(err == nil && x == 0, "R42 not executed")
 		} else {
 			b, err = a.Settle(c.id, c.reserved, x)
+			l.reach(err == nil && x < c.reserved, "R37 settled")
+			l.reach(err == nil && x == c.reserved, "R38 at the bound")
 		}
+		l.reach(err == nil && x > c.reserved, "R39 overrun")
 		sum := l.spent()
 		sum.Sub(sum, big.NewInt(c.reserved)).Add(sum, big.NewInt(x))
 		allowed = sum.IsInt64()
@@ -335,14 +382,23 @@ func (l *ledger) step(t *rapid.T, a Account, n int, amount *rapid.Generator[int6
 			return a
 		}
 		b, err = a.Hold(c.reserved)
+		l.reach(err == nil, "R42 held")
 		allowed, apply = true, func() { c.uncertain = true }
 	case 4:
 		var ack []string
 		if len(a.Overruns) > 0 && rapid.Bool().Draw(t, "acknowledge") {
 			ack = []string{a.Overruns[0].Ref}
+		} else if rapid.IntRange(0, 5).Draw(t, "nobody's") == 0 {
+			ack = []string{"nobody's"}
 		}
 		b, err = a.Grant(x, ack)
-		allowed = big.NewInt(x).Cmp(l.spent()) >= 0
+		known := len(ack) == 0 || l.overruns[ack[0]]
+		allowed = big.NewInt(x).Cmp(l.spent()) >= 0 && known
+		l.reach(err == nil && x > a.Limit, "R40 more")
+		l.reach(err == nil && x < a.Limit, "R40 less")
+		l.reach(err == nil && len(ack) > 0, "R39 acknowledged")
+		l.reach(errors.Is(err, ErrNoOverrun), "R39 no such overrun")
+		l.reach(errors.Is(err, ErrBelowSpent), "R40 below what is spent")
 		apply = func() {
 			l.limit = big.NewInt(x)
 			for _, ref := range ack {
