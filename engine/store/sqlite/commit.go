@@ -15,7 +15,10 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 	if err := store.CheckCommit(&c); err != nil {
 		return nil, err
 	}
-	own := cloneCommit(c)
+	own := &c
+	if mayLeave(ctx) {
+		own = cloneCommit(c)
+	}
 	var out *store.Committed
 	err := s.writeRoom(ctx, "commit", c.Room, func(ctx context.Context, w *writer, n int64) error {
 		p := pending{c: own, n: n}
@@ -212,6 +215,11 @@ func (w *writer) insertOp(ctx context.Context, n int64, r *openRoom, o *store.Op
 	w.learn(n, r, roomKey{kind: keyOp, a: o.ID})
 	return nil
 }
+
+// mayLeave reports that a caller may give up waiting: what it handed in is then
+// copied, because the writer may read it later. Who waits to the end does not
+// touch it meanwhile.
+func mayLeave(ctx context.Context) bool { return ctx.Done() != nil }
 
 // cloneCommit copies what the writer may still read after the caller has given
 // up waiting.

@@ -187,7 +187,7 @@ func (s *Store) dsn(readOnly bool) string {
 	q.Add("_pragma", "cache_size(-16384)")
 	q.Add("_pragma", "temp_store(2)")
 	// Pages that many commits touch are copied into the file once per checkpoint.
-	q.Add("_pragma", "wal_autocheckpoint(4000)")
+	q.Add("_pragma", "wal_autocheckpoint(12000)")
 	q.Add("_pragma", "journal_size_limit(67108864)")
 	if readOnly {
 		q.Add("_pragma", "query_only(1)")
