@@ -76,17 +76,7 @@ func (w *writer) each(ctx context.Context, query string, args []any, f func(scan
 	if err != nil {
 		return err
 	}
-	rows, err := p.st.QueryContext(ctx, args...)
-	if err != nil {
-		return driverError(firstWords(query), err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := f(rows.Scan); err != nil {
-			return driverError(firstWords(query), err)
-		}
-	}
-	return driverError(firstWords(query), rows.Err())
+	return p.each(ctx, query, args, f)
 }
 
 // Enqueue implements store.Records.

@@ -116,6 +116,11 @@ func (v view) each(ctx context.Context, query string, args []any, f func(scan fu
 	if err != nil {
 		return err
 	}
+	return p.each(ctx, query, args, f)
+}
+
+// each calls f for every row of the statement, whose text is query.
+func (p prepared) each(ctx context.Context, query string, args []any, f func(scan func(...any) error) error) error {
 	rows, err := p.st.QueryContext(ctx, args...)
 	if err != nil {
 		return driverError(firstWords(query), err)
