@@ -157,3 +157,43 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// An owner whose patience is used up has given up after a restore too, and one
+// who has a correction left does not start to count anew.
+func TestRestoredOwnerKeepsItsPatience(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, `  think_seconds: 20
+  patience: 2
+  messages: [{id: m1, text: Go.}]
+  corrections: [{id: k1, type: correction, text: a/b is wrong, when: {after: claim, document: /items/a~1b/n, is_not: 7}, max: 5}]`)
+	restored := func() {
+		b, err := r.o.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.o, err = world.NewOwner(r.c, r.w); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.o.Restore(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.hear()
+	for i := range 3 {
+		restored()
+		if r.o.Exhausted() {
+			t.Fatalf("the owner gives up after %d corrections", i)
+		}
+		r.at(int64(100*(i+1)), engine.Command{Kind: engine.CmdClaim, Claim: &engine.Claim{By: "clerk"}})
+		restored()
+		if i < 2 {
+			if want := fmt.Sprintf("owner/k1/%d correction@%d", i+1, 100*(i+1)+20); r.next() != want {
+				t.Fatalf("the owner says %q, want %q", r.next(), want)
+			}
+			r.hear()
+		}
+	}
+	if restored(); !r.o.Exhausted() || r.next() != "" {
+		t.Errorf("exhausted: %t, next %q", r.o.Exhausted(), r.next())
+	}
+}

@@ -124,6 +124,44 @@ func TestR45_RestartCostsTheTailOnly(t *testing.T) {
 	}
 }
 
+// What a restart takes from a snapshot is all that was put into it: stored again
+// it is the same, byte for byte.
+func TestR4_FoldsComeBackWhole(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for name, s := range map[string]scene{"golden": snapping(golden()), "chat": chat(12), "late timer": {script: map[string][]turn{"a": {"add a 1", "ok"}}, tick: 90_000_000, snaps: 1}} {
+		_, points := passages(t, s)
+		n := 0
+		for _, p := range points {
+			if p != runtime.AfterSnapshot {
+				continue
+			}
+			n++
+			st, j := memory.New(memory.Options{}), &model.MemoryJournal{}
+			cfg := stoppedAt(t, s, st, j, runtime.AfterSnapshot, n)
+			l, err := st.LoadTail(t.Context(), cfg.Room)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := runtime.FoldsOf(t.Context(), cfg)
+			if diff := cmp.Diff(string(l.Snapshot.Folds), string(got)); err != nil || diff != "" {
+				t.Errorf("%s, snapshot %d: %v\n%s", name, n, err, diff)
+			}
+			for _, part := range []string{`"claim":`, `"timers":`, `"confirmed":`, `"lost":`, `"world":`, `"owner":`} {
+				seen[part] = seen[part] || strings.Contains(string(got), part)
+			}
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("parts seen: %v", seen)
+	}
+	for part, ok := range seen {
+		if !ok {
+			t.Errorf("no snapshot had %s", part)
+		}
+	}
+}
+
 // Snapshots follow the rule of sizes: none while the tail is smaller than the
 // last snapshot or than the least size, none while an operation is open.
 func TestR4_SnapshotsFollowTheSizeOfTheTail(t *testing.T) {
