@@ -35,9 +35,9 @@ func (a *app) budgetVerifyCmd() *cobra.Command {
 		Use:   "verify",
 		Short: "Derive every sum again: ceilings from the ledger, allotments from rooms, rooms from receipts",
 		Long: `Derive every sum of money in the store again from what it is made of: ceilings
-from the ledger and from their allotments, closed allotments from their rooms,
-rooms from their operations, operations from their receipts, trial records from
-their rooms. One line for each difference, and exit 1 when there is one. Sums of
+from the ledger and from their allotments, what each campaign has drawn from its
+allotments, closed allotments from their rooms, rooms from their operations,
+operations from their receipts, trial records from their rooms. One line for each difference, and exit 1 when there is one. Sums of
 campaigns that run at this moment may be seen between two writes; verify again
 when they have ended.`,
 		Args: exactArgs(),
