@@ -69,9 +69,11 @@ type figure struct {
 	CPUSeconds     float64 `json:"cpu_s,omitempty"` // user and system
 	Trials         int     `json:"trials,omitempty"`
 	Calls          int     `json:"model_calls,omitempty"`
-	Commits        int64   `json:"commits,omitempty"` // transactions, counted by the store
-	Writes         int64   `json:"writes,omitempty"`  // logical writes that shared them
-	Bytes          int64   `json:"bytes,omitempty"`   // input read, rows written, or the store's file after a campaign
+	Commits        int64   `json:"commits,omitempty"`    // transactions, counted by the store
+	Writes         int64   `json:"writes,omitempty"`     // logical writes that shared them
+	Revisions      int64   `json:"revisions,omitempty"`  // committed events, counted in the database after the run
+	Operations     int64   `json:"operations,omitempty"` // model and tool calls, counted there too
+	Bytes          int64   `json:"bytes,omitempty"`      // input read, rows written, or the store's file after a campaign
 	PeakBytes      int64   `json:"peak_rss_bytes,omitempty"`
 	TraceSetDigest string  `json:"trace_set_digest,omitempty"`
 }
@@ -174,8 +176,26 @@ func (m *bench) run(b *testing.B, what, campaign string, parallel int, flags ...
 	if info, err := os.Stat(path); err == nil {
 		f.Bytes = info.Size()
 	}
+	f.count(b, path)
 	m.add(f)
 	return f, path
+}
+
+// count counts what a campaign has left in its store.
+func (f *figure) count(b *testing.B, path string) {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), path, sqlite.Options{ReadOnly: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := s.Counts(b.Context())
+	if err = errors.Join(err, s.Close()); err != nil {
+		b.Fatal(err)
+	}
+	f.Revisions, f.Operations = n.Revisions, n.Operations
+	if n.Trials != int64(f.Trials) || n.Operations < int64(f.Calls) {
+		b.Fatalf("%s: the database holds %d trials and %d operations, the document says %d and %d model calls", f.What, n.Trials, n.Operations, f.Trials, f.Calls)
+	}
 }
 
 // campaigns runs a simulated campaign of 1,000 trials at several degrees of
@@ -224,16 +244,17 @@ func (m *bench) print(w io.Writer) error {
 	for i, p := range m.Pragmas {
 		pragmas[i] = p.Name + "=" + p.Value
 	}
-	_, err := fmt.Fprintf(w, "\n%s; sizes %d%%\nstore %s\npragmas %s, synchronous as named\n\n", m.Machine, m.Scale, m.Store, strings.Join(pragmas, " "))
+	_, err := fmt.Fprintf(w, "\n%s; sizes %d%%\nstore %s\npragmas %s, synchronous as named\n"+
+		"commits and writes are transactions and logical writes of the process, revisions and operations are counted in its database\n\n", m.Machine, m.Scale, m.Store, strings.Join(pragmas, " "))
 	if err != nil {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, "wall s\tcpu s\ttrials/s\tcalls/s\tcalls/cpu s\tcommits\tcommits/s\twrites/s\twrites/commit\tMB/s\tpeak MB\t  what") // Flush reports
+	_, _ = fmt.Fprintln(t, "wall s\tcpu s\ttrials/s\tcalls/s\tcalls/cpu s\tcommits\tcommits/s\twrites/s\twrites/commit\trevisions\toperations\tMB/s\tpeak MB\t  what") // Flush reports
 	for _, f := range m.Figures {
 		cells := []string{
 			cell(f.WallSeconds, 1), cell(f.CPUSeconds, 1), rate(f.Trials, f.WallSeconds), rate(f.Calls, f.WallSeconds), rate(f.Calls, f.CPUSeconds),
-			cell(f.Commits, 1), rate(f.Commits, f.WallSeconds), rate(f.Writes, f.WallSeconds), rate(f.Writes, float64(f.Commits)),
+			cell(f.Commits, 1), rate(f.Commits, f.WallSeconds), rate(f.Writes, f.WallSeconds), rate(f.Writes, float64(f.Commits)), cell(f.Revisions, 1), cell(f.Operations, 1),
 			rate(float64(f.Bytes)/1e6, f.WallSeconds), cell(f.PeakBytes, 1e6), "  " + f.What,
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))

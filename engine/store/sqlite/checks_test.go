@@ -17,19 +17,26 @@ func TestHotStatementsBuildNoTables(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "s.db"), Options{Create: true})
 	for _, q := range []string{sqlAdvanceHead, sqlInsertRow, sqlInsertOp, sqlSettleOp, sqlDispatchOp, sqlUpdateMoney, sqlInsertBlob, sqlInsertEffect} {
 		args := make([]any, strings.Count(q, "?"))
-		rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN "+q, args...)
-		must(t, err)
-		for rows.Next() {
-			var at, p1, p2, p3, p5 int
-			var op string
-			var p4, comment any
-			must(t, rows.Scan(&at, &op, &p1, &p2, &p3, &p4, &p5, &comment))
-			if op == "OpenEphemeral" {
-				t.Errorf("%s opens a table at step %d", firstWords(q), at)
+		explain := func() error {
+			rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN "+q, args...)
+			if err != nil {
+				return err
 			}
+			defer func() { _ = rows.Close() }()
+			for rows.Next() {
+				var at, p1, p2, p3, p5 int
+				var op string
+				var p4, comment any
+				if err := rows.Scan(&at, &op, &p1, &p2, &p3, &p4, &p5, &comment); err != nil {
+					return err
+				}
+				if op == "OpenEphemeral" {
+					t.Errorf("%s opens a table at step %d", firstWords(q), at)
+				}
+			}
+			return rows.Err()
 		}
-		must(t, rows.Err())
-		must(t, rows.Close())
+		must(t, explain())
 	}
 }
 
