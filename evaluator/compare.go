@@ -122,7 +122,7 @@ type Difference struct {
 	Estimand string `json:"estimand"`
 	Mean     *Num   `json:"mean"`      // nil without a pair in which both are evaluable
 	SE       *Num   `json:"se"`        // nil with fewer than two families
-	SEMethod string `json:"se_method"` // CR1, or CR2 with families of very unequal size
+	SEMethod string `json:"se_method"` // CR1, or CR2 with families of unequal size
 	DF       *Num   `json:"df"`
 	Cluster  string `json:"cluster"`
 	Clusters int    `json:"clusters"`
