@@ -55,6 +55,39 @@ func TestQ5_VerdictJSONIsTheSameBytesAtAnyParallelism(t *testing.T) {
 	}
 }
 
+// verdictKeys are the keys of a verdict that scripts read, as in shapes_test.go.
+const verdictKeys = `
+schema.name string; schema.version number; tool string; exit number; campaign.id string; campaign.name string; campaign.registration string
+status string; corpus.digest string; corpus.split string; corpus.families number; corpus.cases number; model string; prices string; seed number
+trials number; freeze.id string; freeze.holdout_openings number?; freeze.word string
+budget.funds string; budget.limit_micros number; budget.charged_micros number; budget.held_micros number; budget.unknown_micros number; budget.holds bool
+trace_set_digest string; verdict string; label string; evidence string; reasons.*.code string; reasons.*.text string
+policy.name string; policy.kind string; policy.digest string; policy.alpha number; policy.power number; policy.multiplicity string
+sequential.method string; sequential.planned number; sequential.complete number; sequential.information number; sequential.nominal_alpha number
+sequential.spent_alpha number; estimand string; arms.*.arm string; arms.*.planned number; arms.*.claimed_met number; arms.*.not_run number
+preconditions.*.id string; preconditions.*.severity string; preconditions.*.state string; preconditions.*.verdict string; preconditions.*.hole bool
+preconditions.*.evidence string; preconditions.*.reasons array
+rules.*.id string; rules.*.step string; rules.*.severity string; rules.*.verdict string; rules.*.hole bool; rules.*.reasons array; rules.*.metric string
+rules.*.unit string; rules.*.better string; rules.*.arm string; rules.*.comparison string; rules.*.scope string; rules.*.bound string; rules.*.why string
+rules.*.figure.evidence string; rules.*.figure.method string; rules.*.figure.value number; rules.*.figure.n number; rules.*.figure.families number
+rules.*.figure.excluded number; rules.*.figure.lacking number; rules.*.figure.censored number; rules.*.figure.level number; rules.*.figure.lower number?
+rules.*.figure.upper number?; rules.*.figure.p number?; rules.*.figure.se number?; rules.*.figure.df number?; rules.*.figure.notes array
+metrics.*.arm string; metrics.*.metrics.*.metric string; metrics.*.metrics.*.mean number; metrics.*.metrics.*.n number
+dropped_triples array; outside_identity array`
+
+// TestVerdictJSON_KeysAndTypes: a real verdict has every key that scripts depend on.
+func TestVerdictJSON_KeysAndTypes(t *testing.T) {
+	t.Parallel()
+	_, out := gateOf(t, storedCampaignOf(t).store, exitInconclusive)
+	var doc any
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range missing(doc, verdictKeys) {
+		t.Error(m)
+	}
+}
+
 // TestQ5_TheGateReadsTracesAndNoStoredSummary: a doctored summary changes
 // nothing; a trace that is not the one of its record is no evidence.
 func TestQ5_TheGateReadsTracesAndNoStoredSummary(t *testing.T) {

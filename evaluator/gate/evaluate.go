@@ -324,7 +324,9 @@ func (g *judge) whole(v *Verdict) {
 		} else if v.Verdict == Pass {
 			v.Verdict = Inconclusive
 		}
-		v.Reasons = append(v.Reasons, Reason{Code: CodeRule, Rule: id, Text: string(o) + ": " + texts(ownReasons(rs, g.blocks))})
+		if own := ownReasons(rs, g.blocks); len(own) > 0 { // else the campaign's reasons say it all
+			v.Reasons = append(v.Reasons, Reason{Code: CodeRule, Rule: id, Text: string(o) + ": " + texts(own)})
+		}
 	}
 	for i := range v.Preconditions {
 		c := &v.Preconditions[i]
@@ -332,13 +334,6 @@ func (g *judge) whole(v *Verdict) {
 	}
 	for i := range v.Rules {
 		r := &v.Rules[i]
-		if len(g.blocks) > 0 && r.Verdict == Inconclusive && len(ownReasons(r.Reasons, g.blocks)) == 0 {
-			take(r.ID, r.Severity, r.Verdict, r.Hole, nil)
-			if n := len(v.Reasons); n > 0 && v.Reasons[n-1].Rule == r.ID {
-				v.Reasons = v.Reasons[:n-1] // the campaign's own reasons say it
-			}
-			continue
-		}
 		take(r.ID, r.Severity, r.Verdict, r.Hole, r.Reasons)
 	}
 	v.Reasons = append(slices.Clone(g.blocks), v.Reasons...)

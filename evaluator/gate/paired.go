@@ -21,6 +21,7 @@ func (g *judge) paired(t *test) error {
 	p := g.table.Pairs(r.metric, arm, base, r.in())
 	f := &t.figure
 	f.Pairs, f.Excluded, f.Lacking, f.Censored = p.Used, p.Excluded, p.LackingA+p.LackingB, p.CensoredA+p.CensoredB
+	t.cutArm, t.cutBase = p.CensoredA, p.CensoredB
 	c := contrastOf(r, &m, p.Pairs)
 	d, err := stats.PairedDifference(c.pairs, g.level())
 	f.N, f.Families, f.Method = d.N, d.Clusters, "none: not evaluable"
@@ -265,7 +266,7 @@ func (t *test) conclude(alpha, pass, fail float64, count int) {
 	default:
 		t.outcome = Pass
 	}
-	t.censored(r.Metric, r.Arm, f.Censored)
+	t.censored()
 	if t.mdeOver && t.outcome == Inconclusive && !slices.ContainsFunc(t.reasons, func(x Reason) bool { return x.Code == CodeMDE }) {
 		t.add(CodeMDE, "the smallest difference that could be detected, %s, is larger than the margin %s", sayAt(f.MDE), say(*r.Margin))
 	}

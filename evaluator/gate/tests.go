@@ -22,10 +22,13 @@ type test struct {
 	// pass and fail are one-sided p values, of "not good enough" and of "good
 	// enough"; 1 and 1 where the rule has no test.
 	pass, fail float64
-	testable   bool    // takes part in the adjustment for several baselines
-	mdeOver    bool    // what could be detected is larger than the margin
-	units      float64 // families of equal size that weigh as much
-	sums       []stats.FamilySum
+	testable   bool // takes part in the adjustment for several baselines
+	mdeOver    bool // what could be detected is larger than the margin
+	// cutArm and cutBase count values of the arm and of its baseline that are
+	// only lower bounds.
+	cutArm, cutBase int
+	weights         weights // of the families, of an absolute rule
+	sums            []stats.FamilySum
 }
 
 func (t *test) add(code Code, format string, args ...any) {
@@ -92,6 +95,7 @@ func (g *judge) absolute(t *test) error {
 	m := evaluator.Metrics()[r.metric]
 	f := &t.figure
 	f.N, f.Excluded, f.Lacking, f.Censored = len(s.Values), s.Excluded, s.Lacking, s.Censored
+	t.cutArm = s.Censored
 	pairs := make([]stats.Pair, len(s.Values))
 	for i, v := range s.Values {
 		pairs[i] = stats.Pair{Family: s.Families[i], A: v}
@@ -108,7 +112,7 @@ func (g *judge) absolute(t *test) error {
 	if err != nil && !undefined(err) {
 		return err
 	}
-	f.Value, t.units = new(evaluator.Num(d.Mean)), kish(s.Families)
+	f.Value, t.weights = new(evaluator.Num(d.Mean)), weigh(s.Families)
 	limit := *r.Limit
 	lacking := g.lacking(t, r.Arm)
 	if r.Bound == BoundPoint {
@@ -136,7 +140,7 @@ func (g *judge) absolute(t *test) error {
 	} else {
 		t.decide(hi <= limit, lo > limit, "upper bound %s, limit %s", "lower bound %s is above limit %s", f.Upper, f.Lower, &value)
 	}
-	t.censored(m.Name, r.Arm, f.Censored)
+	t.censored()
 	return nil
 }
 
@@ -176,10 +180,17 @@ func (t *test) decide(pass, fail bool, straddle, broken string, near, far, limit
 	}
 }
 
-// censored keeps a rule from passing on values that are only lower bounds.
-func (t *test) censored(metric, arm string, n int) {
-	if n > 0 && t.outcome == Pass {
-		t.undecided(CodeCensored, "%s of arm %s is only known to be at least the limit in %s", metric, arm, plural(n, "trial", "trials"))
+// censored keeps a rule from passing when values of its arm are only lower
+// bounds, and from failing when those of the baseline are: the true ones are
+// greater, and greater is worse (it is a latency). A point or interval that
+// fails the arm on its lower bounds fails it all the more on the true values.
+func (t *test) censored() {
+	r := t.rule
+	switch {
+	case t.cutArm > 0 && t.outcome == Pass:
+		t.undecided(CodeCensored, "%s of arm %s is only known to be at least what a limit cut off in %s", r.Metric, r.Arm, plural(t.cutArm, "trial", "trials"))
+	case t.cutBase > 0 && t.outcome == Fail && !t.hole:
+		t.undecided(CodeCensored, "%s of arm %s is only known to be at least what a limit cut off in %s", r.Metric, r.baseline, plural(t.cutBase, "trial", "trials"))
 	}
 }
 
@@ -198,7 +209,7 @@ func (g *judge) point(t *test, m *evaluator.Metric, mean, limit float64) {
 	case !t.hole:
 		t.outcome = Pass
 	}
-	t.censored(m.Name, t.rule.Arm, t.figure.Censored)
+	t.censored()
 }
 
 // bounds are the one-sided bounds of an arm's mean. Of a rare event they are
@@ -211,17 +222,16 @@ func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusa
 	flat := noVariation(d, refusal)
 	switch {
 	case m.Bounded && (m.Rare || flat):
-		units := t.units
-		x := stats.Proportion{X: math.Min(d.Mean*units, units), N: units}
-		f.Method = fmt.Sprintf("Clopper-Pearson, %s families as units", say(units))
-		if hi, err = x.ClopperPearsonUpper(level); err == nil {
-			lo, err = x.ClopperPearsonLower(level)
-		}
-		if err != nil {
+		w := t.weights
+		f.Method = fmt.Sprintf("Clopper-Pearson, %s families as units", say(w.units))
+		if lo, hi, err = w.exact(d.Mean, level, flat); err != nil {
 			return 0, 0, err
 		}
+		if w.large() {
+			t.note("the largest family holds %s times the average: it counts for %s of these units", say(w.largest*w.families/w.n), say(w.largest*w.units/w.n))
+		}
 	case flat && m.Rare && d.Mean == 0:
-		units := t.units
+		units := t.weights.units
 		f.Method = fmt.Sprintf("Poisson, %s families as exposure", say(units))
 		if hi, err = stats.PoissonUpper(0, units, level); err != nil {
 			return 0, 0, err
@@ -234,7 +244,7 @@ func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusa
 		half := quantile(df, level) * se
 		lo, hi = d.Mean-half, d.Mean+half
 		if m.Rare { // a count: its error may be small by chance
-			units := t.units
+			units := t.weights.units
 			exact, err := stats.PoissonUpper(int(math.Ceil(d.Mean*units)), units, level)
 			if err != nil {
 				return 0, 0, err
@@ -254,24 +264,57 @@ func (g *judge) errorOf(t *test, d *stats.Difference) (se, df float64) {
 	f := &t.figure
 	f.SE, f.DF = new(evaluator.Num(se)), new(evaluator.Num(df))
 	f.Method = string(method) + " by family, t"
-	if method == stats.CR2 {
-		t.note("the largest family holds %s times the average: CR2 with Satterthwaite degrees of freedom", say(d.Imbalance))
+	if d.Imbalance > evaluator.UnbalancedFrom {
+		t.note("the largest family holds %s times the average: the figure rests mostly on few families", say(d.Imbalance))
 	}
 	return se, df
 }
 
-// kish is how many families of equal size weigh as much as these (Kish 1965).
-func kish(families []string) float64 {
+// weights tell how unequal the families of a sample are.
+type weights struct {
+	n, families float64 // trials, families
+	largest     float64 // trials of the largest family
+	// units is how many families of equal size weigh as much (Kish 1965).
+	units float64
+}
+
+func weigh(families []string) weights {
 	count := map[string]float64{}
 	for _, f := range families {
 		count[f]++
 	}
+	w := weights{n: float64(len(families)), families: float64(len(count))}
 	var squares float64 // of whole numbers: their order does not matter
 	for _, n := range count {
 		squares += n * n
+		w.largest = math.Max(w.largest, n)
 	}
-	n := float64(len(families))
-	return n * n / squares
+	w.units = w.n * w.n / squares
+	return w
+}
+
+// large reports a family beyond evaluator.UnbalancedFrom times the average.
+func (w *weights) large() bool { return w.largest*w.families > evaluator.UnbalancedFrom*w.n }
+
+// exact are Clopper-Pearson bounds of a mean, one-sided each. With a large
+// family, one event in it would look like many: the lower bound then takes every
+// family for as large as that one. Both hold when whole families are events or
+// not, which is the worst they can be
+// (TestQ5_ExactBoundsHoldForFamiliesOfAnySize). flat says that all families
+// agree, which needs no such care.
+func (w *weights) exact(mean, level float64, flat bool) (lo, hi float64, err error) {
+	of := func(units float64) stats.Proportion {
+		return stats.Proportion{X: math.Min(mean*units, units), N: units}
+	}
+	if hi, err = of(w.units).ClopperPearsonUpper(level); err != nil {
+		return 0, 0, err
+	}
+	units := w.units
+	if w.large() && !flat {
+		units = w.n / w.largest
+	}
+	lo, err = of(units).ClopperPearsonLower(level)
+	return lo, hi, err
 }
 
 func quantile(df, level float64) float64 {

@@ -294,6 +294,25 @@ func TestQ5_ATrialMissingWithoutReasonIsAFailureOfItsArm(t *testing.T) {
 	}
 }
 
+// TestQ5_CutLatenciesSpeakAgainstTheArmOnly: cut values of the arm keep it from
+// passing, not from failing; those of the baseline the other way round.
+func TestQ5_CutLatenciesSpeakAgainstTheArmOnly(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		slow float64
+		arm  string
+		want Outcome
+	}{{1, "planner", Inconclusive}, {1, "legacy", Pass}, {9, "planner", Fail}, {9, "legacy", Inconclusive}} {
+		e := campaign(t, 24, 2, 5, 1, good)
+		eachTrial(e, "planner", func(r *evaluator.Row, _, _ int) { r.Values[evaluator.MetricLatency] *= tc.slow })
+		eachTrial(e, tc.arm, func(r *evaluator.Row, c, _ int) { r.Censored = c == 3 })
+		v := evaluate(t, policyOf(t, "", ruleLatency), e)
+		if r := v.Rules[0]; r.Verdict != tc.want || r.Figure.Censored != 5 {
+			t.Errorf("%+v: %s %v, %d cut", tc, r.Verdict, r.Reasons, r.Figure.Censored)
+		}
+	}
+}
+
 // TestQ5_SameRowsSameBytes: the JSON does not depend on the order in which
 // cases were given or trials scored.
 func TestQ5_SameRowsSameBytes(t *testing.T) {
