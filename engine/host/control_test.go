@@ -459,3 +459,46 @@ func TestR70_OrdersAreRefusedWithCodes(t *testing.T) {
 	_, err = x.s.Resume(ctx, tenant, room, order("k7"), o.ID, 1)
 	want(t, err, engine.CodeInvalidTransition)
 }
+
+// A call that was cut short without a word is asked about: proof that nothing
+// was done releases its hold, the reply itself counts as if it had come, and
+// without either the outcome is unknown (R43, R47).
+func TestR43_WhatACutCallCameToIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		evidence host.Evidence
+		money    engine.Money
+	}{
+		"not executed": {host.Evidence{Outcome: engine.ReconciledNotExecuted, Proof: "closed before the request"}, engine.Money{Charged: 1_000}},
+		"executed":     {host.Evidence{Outcome: engine.ReconciledExecuted, Micros: ptr(500), Proof: "log", Result: &host.Result{Failed: "stopped half-way"}}, engine.Money{Charged: 1_500}},
+		"nobody knows": {host.Evidence{}, engine.Money{Charged: 1_000, Held: 2_000, Unknown: 2_000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := begin(t)
+			g := newGate("turn")
+			x.h.during = func(ctx context.Context, call host.Call) (*host.Result, error) {
+				if r, err := g.during(ctx, call); r == nil || err != nil {
+					return r, err
+				}
+				return nil, context.Cause(ctx)
+			}
+			x.h.evidence = func(host.Operation) (host.Evidence, error) { return c.evidence, nil }
+			x.accept("m1")
+			wait := x.ticking(t.Context(), x.s)
+			<-g.entered
+			o := x.objective()
+			if _, err := x.s.Pause(t.Context(), tenant, room, order("p"), o.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			if done, err := wait(); err != nil || done.Aborted != 1 {
+				t.Fatal(done, err)
+			}
+			c.money.Limit = 1_000_000
+			if diff := cmp.Diff(c.money, x.look().Money); diff != "" {
+				t.Error(diff)
+			}
+			x.h.once(t)
+		})
+	}
+}

@@ -27,6 +27,19 @@
 // and from time to time. One process at a time ticks a room, by a lease; for
 // any other a Tick returns at once and says who has it.
 //
+// # Ports
+//
+// The ports of seed 000 and where they are: the reasoner is Reasoner; the
+// specialists' execution is Executor; verification is Verifier; delivery is
+// Notifier; current identity and admission is Authority, asked at each use; the
+// persistent event resolver is Events; reconciliation is Reconciler. Authorized
+// context is what the engine shows a reasoner: messages that were accepted and
+// participants who may act now. Routing needs no port: a message that names
+// participants by id or alias of the definition reaches those of them that
+// Authority lists, without a reasoner (R15); all else is read by the reasoner.
+// Integer reservations are the Bound of each port; FromModel makes them from
+// token prices.
+//
 // # Tenants
 //
 // A room belongs to a tenant, and the tenant is part of its identity in the
