@@ -1,0 +1,181 @@
+package freeze
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/agentrooms/qualify/engine"
+)
+
+// Kinds of the rows of a seal log.
+const (
+	KindRegistration  = "registration"   // written by campaigns
+	KindFreeze        = "freeze"         // ManifestEntry
+	KindOpening       = "opening"        // OpeningEntry
+	KindUse           = "use"            // UseEntry
+	KindCampaignStart = "campaign_start" // StartEntry
+	KindCampaignEnd   = "campaign_end"   // EndEntry
+	KindVerdict       = "verdict"        // VerdictEntry
+	KindAttestation   = "attestation"    // AttestationEntry
+	KindCheckpoint    = "checkpoint"     // CheckpointEntry
+)
+
+// RegistrationEntry is what campaigns seals before the first trial.
+type RegistrationEntry struct {
+	Campaign string          `json:"campaign"`
+	Digest   string          `json:"digest"` // "sha256:…" of Record
+	Code     string          `json:"code"`
+	Record   json.RawMessage `json:"record"`
+}
+
+// ManifestEntry seals a manifest. At, here and below, is wall time in RFC 3339.
+type ManifestEntry struct {
+	Freeze   string          `json:"freeze"` // id of the manifest
+	At       string          `json:"at"`
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+// OpeningEntry is the first dispatch of a holdout trial under (freeze,
+// campaign). Reopen is the reason for opening a holdout that another campaign
+// has opened under this freeze; "" for the first.
+type OpeningEntry struct {
+	Freeze   string `json:"freeze"`
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Reason   string `json:"reason"`
+	Reopen   string `json:"reopen"`
+}
+
+// UseEntry is a later use of an opened holdout by the campaign that opened it.
+type UseEntry struct {
+	Freeze   string `json:"freeze"`
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Use      string `json:"use"` // resume, score, …
+}
+
+// StartEntry is the start of a campaign; Freeze is "" outside a holdout.
+type StartEntry struct {
+	Campaign string `json:"campaign"`
+	Freeze   string `json:"freeze"`
+	At       string `json:"at"`
+}
+
+// EndEntry is the end of a campaign and the digest of its trace set.
+type EndEntry struct {
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Status   string `json:"status"`
+	Traces   string `json:"traces"`
+}
+
+// VerdictEntry is a verdict of the gate.
+type VerdictEntry struct {
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Policy   string `json:"policy"` // digest
+	Verdict  string `json:"verdict"`
+	Document string `json:"document"` // digest of the whole verdict document
+}
+
+// AttestationEntry is a signed statement about a verdict.
+type AttestationEntry struct {
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Envelope string `json:"envelope"` // digest
+	Key      string `json:"key"`      // id
+}
+
+// CheckpointEntry is a signed note over all rows before it (Sign).
+type CheckpointEntry struct {
+	Checkpoint string `json:"checkpoint"`
+}
+
+// Append appends an entry to a log.
+func Append(ctx context.Context, l Log, kind string, entry any) (Row, error) {
+	body, err := engine.Canonical(entry)
+	if err != nil {
+		return Row{}, fmt.Errorf("seal %s: %w", kind, err)
+	}
+	r, err := l.AppendSeal(ctx, kind, body)
+	if err != nil {
+		return Row{}, fmt.Errorf("seal %s: %w", kind, err)
+	}
+	return r, nil
+}
+
+// Frozen is a freeze found in a log.
+type Frozen struct {
+	ID       string
+	N        int64 // row
+	At       string
+	Manifest *Manifest
+}
+
+// Freezes lists the freezes of a log in order. A row that does not hold the
+// manifest it names is ErrLog.
+func Freezes(rows []Row) ([]Frozen, error) {
+	var out []Frozen
+	for i := range rows {
+		if rows[i].Kind != KindFreeze {
+			continue
+		}
+		f, err := readFreeze(rows[i])
+		if err != nil {
+			return nil, fmt.Errorf("%w: row %d: %w", ErrLog, rows[i].N, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func readFreeze(r Row) (Frozen, error) {
+	var e ManifestEntry
+	if err := strict(r.Body, &e); err != nil {
+		return Frozen{}, err
+	}
+	m, err := Parse(e.Manifest)
+	if err != nil {
+		return Frozen{}, err
+	}
+	id, err := m.ID()
+	if err != nil {
+		return Frozen{}, err
+	}
+	if id != e.Freeze {
+		return Frozen{}, fmt.Errorf("names freeze %s and holds %s", e.Freeze, id)
+	}
+	return Frozen{id, r.N, e.At, m}, nil
+}
+
+// Seal appends a manifest, once: a log that has it already is left as it is,
+// and the row of then returned with added = false.
+func Seal(ctx context.Context, l Log, m *Manifest, at string) (f Frozen, added bool, err error) {
+	body, err := m.Canonical()
+	if err != nil {
+		return Frozen{}, false, err
+	}
+	if _, err := Parse(body); err != nil { // what cannot be read again must not be sealed
+		return Frozen{}, false, err
+	}
+	id := IDPrefix + engine.Digest(body)
+	rows, err := l.SealLog(ctx)
+	if err != nil {
+		return Frozen{}, false, err
+	}
+	have, err := Freezes(rows)
+	if err != nil {
+		return Frozen{}, false, err
+	}
+	for _, f := range have {
+		if f.ID == id {
+			return f, false, nil
+		}
+	}
+	r, err := Append(ctx, l, KindFreeze, ManifestEntry{id, at, body})
+	if err != nil {
+		return Frozen{}, false, err
+	}
+	return Frozen{id, r.N, at, m}, true, nil
+}

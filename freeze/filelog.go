@@ -1,0 +1,123 @@
+package freeze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// mostLog bounds a log file, in bytes.
+const mostLog = 1 << 30
+
+// FileLog is a seal log in a JSON Lines file, for a repository. Writers of
+// several processes take turns by a lock on the file; a row is flushed to the
+// disk before AppendSeal returns. A file that is not there is an empty log.
+type FileLog struct{ Path string }
+
+var _ Log = FileLog{}
+
+// SealLog implements Log. The chain is not checked; see VerifyLog.
+func (l FileLog) SealLog(ctx context.Context) ([]Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(l.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []Row{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = lock(f, false)
+	var rows []Row
+	if err == nil {
+		rows, err = readLog(f, l.Path)
+	}
+	return rows, errors.Join(err, f.Close()) // closing unlocks
+}
+
+// AppendSeal implements Log. A file that does not end in a whole row, or whose
+// chain is broken, is left as it is: ErrLog.
+func (l FileLog) AppendSeal(ctx context.Context, kind string, body []byte) (Row, error) {
+	var out Row
+	err := l.locked(ctx, func(rows []Row, write func(...Row) error) error {
+		out = chained(last(rows), kind, body)
+		return write(out)
+	})
+	return out, err
+}
+
+// locked runs f with the rows of the file and a function that appends to it,
+// alone among all processes.
+func (l FileLog) locked(ctx context.Context, f func(rows []Row, write func(...Row) error) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, statErr := os.Lstat(l.Path)
+	file, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // a log is for everybody to read
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }() // closing unlocks
+	if err := lock(file, true); err != nil {
+		return fmt.Errorf("lock %s: %w", l.Path, err)
+	}
+	rows, err := readLog(file, l.Path)
+	if err != nil {
+		return err
+	}
+	if faults := checkChain(rows); len(faults) > 0 {
+		return fmt.Errorf("%s: %w: %s; nothing is appended to it", l.Path, ErrLog, faults[0])
+	}
+	wrote := false
+	err = f(rows, func(more ...Row) error {
+		var b []byte
+		for _, r := range more {
+			if b, err = AppendLine(b, r); err != nil {
+				return err
+			}
+		}
+		wrote = true
+		if _, err := file.Write(b); err != nil {
+			return fmt.Errorf("append to %s: %w", l.Path, err)
+		}
+		return file.Sync()
+	})
+	if err == nil && wrote && errors.Is(statErr, fs.ErrNotExist) {
+		err = syncFolder(filepath.Dir(l.Path))
+	}
+	return err
+}
+
+func last(rows []Row) Row {
+	if len(rows) == 0 {
+		return Row{}
+	}
+	return rows[len(rows)-1]
+}
+
+func readLog(f *os.File, path string) ([]Row, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %w: is no regular file", path, ErrLog)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostLog+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostLog {
+		return nil, fmt.Errorf("%s: %w: is over %d bytes", path, ErrLog, mostLog)
+	}
+	rows, err := ParseRows(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
+}

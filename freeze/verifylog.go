@@ -1,0 +1,203 @@
+package freeze
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/agentrooms/qualify/engine"
+)
+
+// Verification is what VerifyLog found.
+type Verification struct {
+	Faults []Fault
+	Rows   int
+	Head   string
+	// Openings counts the openings of a holdout.
+	Openings int
+	// Signed is the number of rows under the newest checkpoint that a known key
+	// signed; 0 without one.
+	Signed int64
+}
+
+// VerifyLog recomputes a log: the chain, the form of each entry, that each
+// entry follows what it refers to (registration and freeze before opening,
+// start before end, end before verdict, verdict before attestation), and that
+// each checkpoint in it covers the rows before it. With keys, a checkpoint must
+// be signed by one of them, and at least one must be there.
+//
+// Rows cut off the end leave a log that is whole in itself. Only what is kept
+// elsewhere shows that: a checkpoint (CheckCheckpoint) or a copy (Compare).
+func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
+	v := verifier{
+		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
+		registered: map[string]bool{}, frozen: map[string]bool{}, opened: map[string]string{},
+		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{},
+	}
+	for i := range rows {
+		if err := v.entry(&rows[i]); err != nil {
+			v.out.Faults = append(v.out.Faults, Fault{int64(i) + 1, rows[i].Kind + ": " + err.Error()})
+		}
+		if err := v.tree.add(&rows[i]); err != nil {
+			v.out.Faults = append(v.out.Faults, Fault{int64(i) + 1, err.Error()})
+		}
+	}
+	if len(keys) > 0 && v.out.Signed == 0 {
+		v.out.Faults = append(v.out.Faults, Fault{0, "the log holds no checkpoint signed by " + keys[0].Name() + ": nothing shows that it was not written anew as a whole"})
+	}
+	return v.out
+}
+
+type verifier struct {
+	keys []note.Verifier
+	out  Verification
+	rows []Row
+	tree *tree
+
+	registered, frozen     map[string]bool
+	opened                 map[string]string // freeze to the campaign that opened it first
+	started, ended, judged map[string]bool
+}
+
+func (v *verifier) entry(r *Row) error {
+	switch r.Kind {
+	case KindRegistration:
+		return v.registration(r)
+	case KindFreeze:
+		f, err := readFreeze(*r)
+		if err != nil {
+			return err
+		}
+		if v.frozen[f.ID] {
+			return fmt.Errorf("freeze %s is sealed already", f.ID)
+		}
+		v.frozen[f.ID] = true
+		return nil
+	case KindOpening:
+		return v.opening(r)
+	case KindUse:
+		var e UseEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		if v.opened[pair(e.Freeze, e.Campaign)] == "" {
+			return fmt.Errorf("campaign %s uses a holdout that it did not open under freeze %s", e.Campaign, e.Freeze)
+		}
+		return nil
+	case KindCampaignStart:
+		var e StartEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		v.started[e.Campaign] = true
+		return v.known(e.Campaign, e.Freeze)
+	case KindCampaignEnd:
+		var e EndEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		v.ended[e.Campaign] = true
+		return need(v.started[e.Campaign], "campaign %s ends and never started", e.Campaign)
+	case KindVerdict:
+		var e VerdictEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		v.judged[e.Campaign] = true
+		return need(v.ended[e.Campaign], "a verdict on campaign %s before it ended", e.Campaign)
+	case KindAttestation:
+		var e AttestationEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		return need(v.judged[e.Campaign], "an attestation of campaign %s without a verdict before it", e.Campaign)
+	case KindCheckpoint:
+		return v.checkpoint(r)
+	}
+	return fmt.Errorf("is a kind that this version does not know")
+}
+
+func need(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func (v *verifier) registration(r *Row) error {
+	var e RegistrationEntry
+	if err := strict(r.Body, &e); err != nil {
+		return err
+	}
+	if d := "sha256:" + engine.Digest(e.Record); d != e.Digest {
+		return fmt.Errorf("campaign %s: the record's digest is %s, not %s", e.Campaign, d, e.Digest)
+	}
+	if v.registered[e.Campaign] {
+		return fmt.Errorf("campaign %s is registered already", e.Campaign)
+	}
+	v.registered[e.Campaign] = true
+	return need(!v.started[e.Campaign], "campaign %s is registered after its start", e.Campaign)
+}
+
+func (v *verifier) opening(r *Row) error {
+	var e OpeningEntry
+	if err := strict(r.Body, &e); err != nil {
+		return err
+	}
+	v.out.Openings++
+	if err := v.known(e.Campaign, e.Freeze); err != nil {
+		return err
+	}
+	first := v.opened[e.Freeze]
+	if first == "" {
+		v.opened[e.Freeze] = e.Campaign
+	}
+	if v.opened[pair(e.Freeze, e.Campaign)] != "" {
+		return fmt.Errorf("campaign %s opens the holdout under freeze %s twice", e.Campaign, e.Freeze)
+	}
+	v.opened[pair(e.Freeze, e.Campaign)] = e.Campaign
+	return need(e.Freeze != "" && (first == "" || e.Reopen != ""),
+		"campaign %s opens a holdout that campaign %s opened under freeze %s, and gives no reason", e.Campaign, first, e.Freeze)
+}
+
+// known wants a campaign registered and a freeze, if any, sealed.
+func (v *verifier) known(campaign, id string) error {
+	if !v.registered[campaign] {
+		return fmt.Errorf("campaign %s is not registered before it", campaign)
+	}
+	return need(id == "" || v.frozen[id], "freeze %s is not sealed before it", id)
+}
+
+func pair(id, campaign string) string {
+	b, err := json.Marshal([]string{id, campaign})
+	if err != nil {
+		return id + " " + campaign
+	}
+	return string(b)
+}
+
+func (v *verifier) checkpoint(r *Row) error {
+	var e CheckpointEntry
+	if err := strict(r.Body, &e); err != nil {
+		return err
+	}
+	c, err := openCheckpoint([]byte(e.Checkpoint), v.keys)
+	if err != nil {
+		return err
+	}
+	if c.Size != v.tree.size {
+		return fmt.Errorf("covers %d rows and stands behind %d", c.Size, v.tree.size)
+	}
+	root, err := v.tree.root(c.Size)
+	if err != nil {
+		return err
+	}
+	if root != c.Root {
+		return fmt.Errorf("its root is %s, the rows before it give %s", c.Root, root)
+	}
+	if c.Signed {
+		v.out.Signed = c.Size
+	}
+	return nil
+}
