@@ -183,3 +183,43 @@ func TestR70_AnotherVersionIsRefused(t *testing.T) {
 	want(t, err, engine.CodeVersionMismatch)
 	want(t, x.s.Open(ctx, tenant, "old", definition()), engine.CodeConflict)
 }
+
+// unsaid is a store that takes leases without saying so.
+type unsaid struct {
+	host.Store
+	on atomic.Bool
+}
+
+func (u *unsaid) AcquireLease(ctx context.Context, name, token, owner string, ttl time.Duration) (store.Lease, error) {
+	l, err := u.Store.AcquireLease(ctx, name, token, owner, ttl)
+	if u.on.Load() {
+		return store.Lease{}, context.DeadlineExceeded
+	}
+	return l, err
+}
+
+// A lease that was taken unheard, or by a caller who is gone, keeps nobody out.
+func TestR48_ALeaseTakenUnheardIsFreed(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	u := &unsaid{Store: x.store}
+	x.store = u
+	x.s = x.service(nil)
+	x.accept("m1")
+	u.on.Store(true)
+	if _, err := x.s.Tick(t.Context(), tenant, room); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	u.on.Store(false)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := x.s.Tick(gone, tenant, room); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if done := x.tick(); done.Busy {
+		t.Errorf("%+v", done)
+	}
+	if diff := cmp.Diff(wholeRun, x.h.calls()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -88,7 +88,9 @@ func (t *ticker) hold(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("lease: %w", err)
+		// Whether it was taken nobody said: a lease that nobody uses would keep
+		// the room from everybody.
+		return false, errors.Join(fmt.Errorf("lease: %w", err), t.release(ctx, name))
 	}
 	t.beat, t.lost = make(chan struct{}, 1), make(chan struct{})
 	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -100,18 +102,24 @@ func (t *ticker) hold(ctx context.Context) (again bool, err error) {
 	if errors.As(err, new(*dropError)) {
 		return false, err // as if the process had died: nothing is written any more
 	}
-	end, cancel := finishing(ctx)
-	defer cancel()
-	if rerr := l.Leases.ReleaseLease(end, name, t.token); rerr != nil && !errors.Is(rerr, store.ErrLeaseLost) {
-		err = errors.Join(err, fmt.Errorf("lease: %w", rerr))
-	}
+	err = errors.Join(err, t.release(ctx, name))
 	if err != nil || t.done.Busy || t.done.More {
 		return false, err
 	}
 	// Whoever appended while this process had the lease, and found it busy, is
 	// served by it.
-	newer, err := t.newer(end)
-	return newer, err
+	return t.newer(context.WithoutCancel(ctx))
+}
+
+// release frees the lease unless another process has it.
+func (t *ticker) release(ctx context.Context, name string) error {
+	ctx, cancel := finishing(ctx)
+	defer cancel()
+	err := t.live.Leases.ReleaseLease(ctx, name, t.token)
+	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
+		return fmt.Errorf("lease: %w", err)
+	}
+	return nil
 }
 
 // renew keeps the lease until ctx ends or another process has taken it. Faults
