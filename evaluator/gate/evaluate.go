@@ -283,8 +283,12 @@ func (g *judge) rule(t *test, reached bool) RuleVerdict {
 		return out // FAIL, whatever else keeps the campaign from passing
 	}
 	blocks := slices.Clone(g.blocks)
-	if t.figure.Families < stats.MinFamilies {
-		blocks = append(blocks, Reason{Code: CodeFamilies, Text: fmt.Sprintf("%s, at least %d are needed", plural(t.figure.Families, "family", "families"), stats.MinFamilies)})
+	families := t.figure.Families
+	if r.Bound == BoundPoint { // it says nothing of other families than those it saw
+		families = familiesOf(g.table.Cases, nil)
+	}
+	if families < stats.MinFamilies {
+		blocks = append(blocks, Reason{Code: CodeFamilies, Text: fmt.Sprintf("%s, at least %d are needed", plural(families, "family", "families"), stats.MinFamilies)})
 	}
 	if g.look.due && r.Bound == BoundPoint && g.look.figures.Complete < g.look.figures.Planned {
 		blocks = append(blocks, Reason{Code: CodeLook, Text: "a point registers no boundary; it passes when every planned trial is done"})

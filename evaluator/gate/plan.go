@@ -123,8 +123,11 @@ func (p *Policy) planRule(r *Rule, d *Design, alpha float64) (RulePlan, error) {
 		}
 	}
 	has := familiesOf(d.Cases, in)
-	out := RulePlan{ID: r.ID, Step: r.Step, Severity: r.Severity, Scope: r.Scope, Has: has}
 	perFamily := float64(cases) / float64(has)
+	if r.Bound == BoundPoint {
+		has = familiesOf(d.Cases, nil)
+	}
+	out := RulePlan{ID: r.ID, Step: r.Step, Severity: r.Severity, Scope: r.Scope, Has: has}
 	need, reason, err := p.need(r, perFamily, d.Trials, alpha)
 	out.Reason = reason
 	if err != nil || need == 0 {
@@ -143,7 +146,7 @@ func (p *Policy) need(r *Rule, perFamily float64, trials int, alpha float64) (fa
 	m := evaluator.Metrics()[r.metric]
 	switch {
 	case r.Bound == BoundPoint:
-		return stats.MinFamilies, "a point; no verdict with fewer families", nil
+		return stats.MinFamilies, "a point; no campaign of fewer families passes", nil
 	case p.Sequential.Method == MethodEProcess:
 		return 0, "an e-process passes whenever its wealth reaches 1/alpha; no number of families is fixed before", nil
 	case r.compare == Absolute && m.Bounded && m.Rare:

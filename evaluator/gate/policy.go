@@ -323,6 +323,9 @@ func (p *Policy) checkRule(i int, r *Rule) {
 	m := evaluator.Metrics()[r.metric]
 	p.checkComparison(r, &m, fail)
 	p.checkBound(r, &m, fail)
+	if r.scopeKind == "family" && r.Bound != BoundPoint && r.Severity != SeverityAdvisory {
+		fail("scope", "one family never shows an interval, at least %d are needed; use bound point, severity advisory, or a tag", stats.MinFamilies)
+	}
 	if p.Sequential.Method == MethodEProcess && !m.Bounded && r.Bound != BoundPoint && r.Severity != SeverityAdvisory {
 		fail("metric", "an e-process needs a metric between 0 and 1, and %s is none; use method %s", r.Metric, MethodLooks)
 	}

@@ -76,6 +76,7 @@ func TestPolicy_MistakesNameFileLineAndWhatToDo(t *testing.T) {
 		{"point in a comparison", "bound: lower95", "bound: point", "a comparison of arms needs an interval"},
 		{"no bound", "    bound: upper95\n", "", `rule honest: bound is ""`},
 		{"scope", "scope: tag write", "scope: tag", `p.yaml:27: rule better: scope is "tag"`},
+		{"interval of one family", "scope: all", "scope: family f", "p.yaml:17: rule honest: one family never shows an interval"},
 		{"no why", "    scope: all\n    why: because\n", "    scope: all\n", "rule honest: why is missing"},
 		{"e-process over money", "sequential: {method: fixed}", "sequential: {method: e_process}", ""},
 		{"alias", "name: mine", "name: &a mine", ""},
@@ -137,7 +138,7 @@ func TestPolicy_FitsNamesArmsFamiliesAndTags(t *testing.T) {
 	}{
 		{p("x", "x"), []string{"planner", "old"}, `p.yaml:24: rule better: arm "legacy" is unknown; the campaign has planner, old`},
 		{p("arm: planner", "arm: plan"), []string{"legacy", "planner"}, `p.yaml:13: rule honest: arm "plan" is unknown; the campaign has legacy, planner`},
-		{p("scope: all", "scope: family g"), []string{"legacy", "planner"}, `p.yaml:17: rule honest: family "g" is in no case of the campaign`},
+		{p("    bound: upper95\n    scope: all", "    bound: point\n    scope: family g"), []string{"legacy", "planner"}, `p.yaml:17: rule honest: family "g" is in no case of the campaign`},
 		{p("tag write", "tag draft"), []string{"legacy", "planner"}, `p.yaml:27: rule better: no case of the campaign has tag "draft"`},
 	} {
 		if err := tc.policy.Fits(tc.arms, cases); err == nil || err.Error() != tc.want {

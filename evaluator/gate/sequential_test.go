@@ -105,11 +105,15 @@ func TestQ5_ScopeNarrowsARule(t *testing.T) {
 	rule := func(scope string) string {
 		return "id: x, step: noninferiority, severity: required, metric: completion, arm: planner, comparison: absolute, limit: 0.5, bound: lower95, scope: " + scope
 	}
-	for scope, want := range map[string]string{"all": "0.5", "tag draft": "1", "tag write": "0", "family f03": "0.5"} {
+	for scope, want := range map[string]string{"all": "0.5", "tag draft": "1", "tag write": "0"} {
 		v := evaluate(t, policyOf(t, "", rule(scope)), e)
 		if got := v.Rules[0].Figure.Value.String(); got != want {
 			t.Errorf("%s: %s, want %s", scope, got, want)
 		}
+	}
+	point := strings.Replace(rule("family f03"), "lower95", "point", 1)
+	if v := evaluate(t, policyOf(t, "", point), e); v.Verdict != Pass || v.Rules[0].Figure.Value.String() != "0.5" || v.Rules[0].Figure.Families != 1 {
+		t.Errorf("a point in one family of 12: %s %v", v.Verdict, v.Rules[0].Reasons)
 	}
 	if v := evaluate(t, policyOf(t, "", rule("tag draft")), e); v.Verdict != Pass {
 		t.Errorf("draft: %s %v", v.Verdict, v.Reasons) // 12 families all complete: exact lower bound 0.78
