@@ -7,6 +7,8 @@ FUZZTIME     ?= 30s
 BENCHTIME    ?= 1s
 BENCHSCALE   ?= 100
 BENCHJSON    ?= bin/bench.json
+CALIBRATE_CAMPAIGNS ?= 2000
+CALIBRATE_SEED      ?= 1
 TESTFLAGS    ?=
 RACE         := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NO_RACE_NOTE  = $(if $(RACE),,@echo 'note: no C compiler found, testing without the race detector' >&2)
@@ -54,6 +56,10 @@ bench: ## Measure whole commands in one table, and JSON in BENCHJSON (BENCHSCALE
 bench-parts: ## Run the benchmarks of single packages (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./engine/...
 
+calibrate: ## Judge simulated campaigns of known truth by the gate and write docs/calibration.md (10 min; CALIBRATE_CAMPAIGNS=2000 CALIBRATE_SEED=1)
+	$(GO) test -count=1 -run '^TestCalibrate$$' -timeout 120m ./evaluator/gate -calibrate $(abspath docs/calibration.md) \
+		-calibrate.campaigns $(CALIBRATE_CAMPAIGNS) -calibrate.seed $(CALIBRATE_SEED)
+
 golden: ## Rewrite golden files, command scripts and docs/requirements.md from the code
 	@dirs=$$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u); \
 	for dir in $$dirs; do $(GO) test "$$dir" -update || exit 1; done
@@ -62,4 +68,4 @@ golden: ## Rewrite golden files, command scripts and docs/requirements.md from t
 clean: ## Remove what the build made
 	rm -rf bin
 
-.PHONY: help build demo test test-long fuzz lint bench bench-parts golden clean
+.PHONY: help build demo test test-long fuzz lint bench bench-parts calibrate golden clean

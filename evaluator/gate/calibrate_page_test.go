@@ -1,0 +1,238 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentrooms/qualify/evaluator"
+)
+
+// page is the Markdown of a calibration. Every number in it is measured or set
+// by code; nothing is filled in by hand.
+func (c *calibration) page(at time.Time) string {
+	p, _, err := calibrationPolicies()
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	f := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	f("# Calibration\n\n")
+	f("<!-- Written by `make calibrate`; a change by hand is lost. -->\n\n")
+	f("What the gate does on simulated campaigns of which the truth is known: the real `gate.Evaluate` with the shipped policy\n"+
+		"`%s`, alpha %s. %s campaigns of every world, shape and number of families, %s in all.\n"+
+		"Seed %d, `make calibrate CALIBRATE_CAMPAIGNS=%d CALIBRATE_SEED=%d`, %s UTC. One seed gives one page, but for the date.\n\n",
+		p.Name, say(p.Alpha), group(c.n), group(c.n*len(c.cells)), c.seed, c.n, c.seed, at.Format(time.DateOnly))
+	f("A share of %d campaigns has a Monte-Carlo standard error of %s points near 5 or 95 %%, %s near 20 or 80 %%. Worst figures are\n"+
+		"the worst of many cells, and so lie beyond their own error more often than one in twenty.\n\n",
+		c.n, points(math.Sqrt(.05*.95/float64(c.n))), points(math.Sqrt(.2*.8/float64(c.n))))
+	c.claimTable(f, p.Alpha)
+	c.worldTable(f)
+	f("In every table below, percent of campaigns, by number of families; the letter is the world. Shapes: *balanced* has four cases a\n" +
+		"family, *up to twice* families of 2 to 8 cases, *one large* one family of C/2 times as many cases as each other one has (3).\n\n")
+
+	f("## False PASS of a rule\n\nThe rule by itself, before the ladder, where the truth lies exactly at its limit or margin: the worst world of those. Nominal %s.\n\n", points(p.Alpha))
+	c.table(f, func(r *RuleVerdict) bool { return r.Bound != BoundPoint }, false, func(x *cell, t *tally, r int) (share, bool) {
+		return t.rules[r].pass, atLimit(x.truth, &c.rules[r])
+	})
+	f("## False FAIL of a rule\n\nThe same where the truth lies at the limit or better. FAIL says that the whole interval lies on the wrong side.\n\n")
+	c.table(f, func(r *RuleVerdict) bool { return r.Bound != BoundPoint }, false, func(x *cell, t *tally, r int) (share, bool) {
+		rule := &c.rules[r]
+		return t.rules[r].fail, trulyGood(x.truth, rule) || atLimit(x.truth, rule)
+	})
+	f("## Coverage of 95 %% intervals\n\nMean ± t·SE of the clustered error that the gate uses (CR1; CR2 where a family is too large): the worst world.\n\n")
+	c.table(f, func(r *RuleVerdict) bool { return r.Comparison != Absolute && !isRatio(r) }, true, func(_ *cell, t *tally, r int) (share, bool) {
+		return t.rules[r].two, true
+	})
+	f("## Coverage of the bound that decides\n\nOne-sided 95 %%: exact for rates, at least Tango's for comparisons of rare events, Fieller's for ratios: the worst world.\n\n")
+	c.table(f, func(r *RuleVerdict) bool { return r.Bound != BoundPoint }, true, func(_ *cell, t *tally, r int) (share, bool) {
+		s, _ := t.rules[r].deciding(&c.rules[r])
+		return s, true
+	})
+	f("## Power of a rule\n\nPASS of the rule by itself in world E.\n\n")
+	c.table(f, func(*RuleVerdict) bool { return true }, true, func(x *cell, t *tally, r int) (share, bool) {
+		return t.rules[r].pass, x.truth.letter == "E"
+	})
+	f("## A veto for what was seen\n\nFAIL of the rule about duplicate effects, which is no test of a rate: it fails when one is observed. World C has one in 500 trials of\nthe planner, D one in 2,000.\n\n")
+	c.table(f, func(r *RuleVerdict) bool { return r.Bound == BoundPoint }, false, func(x *cell, t *tally, r int) (share, bool) {
+		return t.rules[r].fail, x.truth.letter == "C"
+	})
+	c.verdictTable(f)
+	c.differing(f)
+	f("%s", explanation)
+	return b.String()
+}
+
+type printer func(format string, args ...any)
+
+func group(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// points is a share in percent, with one decimal; small ones with two.
+func points(x float64) string {
+	if x > 0 && x < .01 {
+		return fmt.Sprintf("%.2f", 100*x)
+	}
+	return fmt.Sprintf("%.1f", 100*x)
+}
+
+// atLimit reports whether the truth lies exactly at the rule's limit or margin.
+func atLimit(tr *truth, r *RuleVerdict) bool {
+	const little = 1e-6
+	better, worse := *tr, *tr
+	i := slices.Index(calibrationArms, r.Arm)
+	nudge := func(a *armTruth, share float64) {
+		a.completion += share
+		a.falseClaim -= share
+		a.collateral -= share
+		a.corrections -= share
+		a.cost *= 1 - share
+		a.latency *= 1 - share
+	}
+	nudge(&better.arms[i], little)
+	nudge(&worse.arms[i], -little)
+	return trulyGood(&better, r) && !trulyGood(&worse, r)
+}
+
+func (c *calibration) claimTable(f printer, alpha float64) {
+	f("## What must hold\n\nEach is allowed two standard errors of its worst cell.\n\n")
+	f("| claim | worst, %% | standard error | where | holds |\n|---|---|---|---|---|\n")
+	for _, x := range c.claims(alpha) {
+		word := "yes"
+		if !x.holds() {
+			word = "**no**"
+		}
+		if !x.got.found {
+			word = "not measured"
+			f("| %s | | | | %s |\n", x.text, word)
+			continue
+		}
+		f("| %s | %s | %s | %s | %s |\n", x.text, points(x.got.rate()), points(x.got.se()), x.got.where, word)
+	}
+	f("\n")
+}
+
+func (c *calibration) worldTable(f printer) {
+	f("## Worlds\n\nTrue means of legacy / selective / planner. Rates are logit-normal, counts log-normal Poisson, cost and latency log-normal; families\n"+
+		"and cases are shared by the arms. %d trials of each case in each arm.\n\n", trialsEach)
+	f("| | world | completion | false completion | collateral effect | corrections | cost | latency, s |\n|---|---|---|---|---|---|---|---|\n")
+	seen := map[string]bool{}
+	for _, x := range c.cells {
+		tr := x.truth
+		if seen[tr.letter] {
+			continue
+		}
+		seen[tr.letter] = true
+		three := func(metric int, scale float64) string {
+			var out []string
+			for i := range tr.arms {
+				out = append(out, say(tr.arms[i].mean(metric)*scale))
+			}
+			return strings.Join(out, " / ")
+		}
+		f("| %s | %s | %s | %s | %s | %s | %s | %s |\n", tr.letter, tr.name, three(evaluator.MetricCompletion, 1), three(evaluator.MetricFalseCompletion, 1),
+			three(evaluator.MetricCollateralTrials, 1), three(evaluator.MetricCorrectionsAfterClaim, 1), three(evaluator.MetricCost, 1), three(evaluator.MetricLatency, 1e-6))
+	}
+	f("\n")
+}
+
+// table has a row for each rule that of selects and each shape, and in it the
+// worst world for each number of families.
+func (c *calibration) table(f printer, of func(*RuleVerdict) bool, least bool, pick func(*cell, *tally, int) (share, bool)) {
+	families := c.families()
+	f("| rule | shape |%s\n|---|---|%s\n", strings.Join(families.cells(" %d |"), ""), strings.Repeat("---|", len(families)))
+	for r := range c.rules {
+		if !of(&c.rules[r]) {
+			continue
+		}
+		for _, s := range c.shapes() {
+			f("| %s | %s |", c.rules[r].ID, s)
+			for _, n := range families {
+				var got share
+				letter := ""
+				for i := range c.cells {
+					x := &c.cells[i]
+					if x.design != (design{s, n}) {
+						continue
+					}
+					y, ok := pick(x, c.tallies[i], r)
+					if !ok || y.n == 0 || letter != "" && (y.rate() == got.rate() || (y.rate() < got.rate()) != least) {
+						continue
+					}
+					got, letter = y, x.truth.letter
+				}
+				if letter == "" {
+					f(" |")
+					continue
+				}
+				f(" %s %s |", points(got.rate()), letter)
+			}
+			f("\n")
+		}
+	}
+	f("\n")
+}
+
+type counts []int
+
+func (c counts) cells(format string) []string {
+	out := make([]string, len(c))
+	for i, n := range c {
+		out[i] = fmt.Sprintf(format, n)
+	}
+	return out
+}
+
+func (c *calibration) families() counts {
+	var out counts
+	for _, x := range c.cells {
+		if !slices.Contains(out, x.design.families) {
+			out = append(out, x.design.families)
+		}
+	}
+	return out
+}
+
+func (c *calibration) shapes() []shape {
+	var out []shape
+	for _, x := range c.cells {
+		if !slices.Contains(out, x.design.shape) {
+			out = append(out, x.design.shape)
+		}
+	}
+	return out
+}
+
+func (c *calibration) verdictTable(f printer) {
+	families := c.families()
+	f("## Verdicts\n\nThe whole policy, all preconditions given: PASS / FAIL, the rest is INCONCLUSIVE.\n\n")
+	f("| world | shape |%s\n|---|---|%s\n", strings.Join(families.cells(" %d |"), ""), strings.Repeat("---|", len(families)))
+	for i, x := range c.cells {
+		if i%len(families) == 0 {
+			f("| %s, %s | %s |", x.truth.letter, x.truth.name, x.design.shape)
+		}
+		t := c.tallies[i]
+		f(" %s / %s |", points(share{t.verdicts[Pass], t.n}.rate()), points(share{t.verdicts[Fail], t.n}.rate()))
+		if i%len(families) == len(families)-1 {
+			f("\n")
+		}
+	}
+	f("\n")
+}
+
+func (c *calibration) differing(f printer) {
+	compared, differing := 0, 0
+	for _, t := range c.tallies {
+		compared, differing = compared+t.compared, differing+t.differing
+	}
+	f("The policy `%s` judged %s of these campaigns too, as simulated ones: %d of them differ in a rule or in the verdict.\n", PolicySimulation, group(compared), differing)
+}
+
+const explanation = ``
