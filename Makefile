@@ -56,7 +56,7 @@ bench: ## Measure whole commands in one table, and JSON in BENCHJSON (BENCHSCALE
 bench-parts: ## Run the benchmarks of single packages (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./engine/...
 
-calibrate: ## Judge simulated campaigns of known truth by the gate and write docs/calibration.md (10 min; CALIBRATE_CAMPAIGNS=2000 CALIBRATE_SEED=1)
+calibrate: ## Judge simulated campaigns of known truth and write docs/calibration.md (CALIBRATE_CAMPAIGNS=2000 CALIBRATE_SEED=1; 10 minutes)
 	$(GO) test -count=1 -run '^TestCalibrate$$' -timeout 120m ./evaluator/gate -calibrate $(abspath docs/calibration.md) \
 		-calibrate.campaigns $(CALIBRATE_CAMPAIGNS) -calibrate.seed $(CALIBRATE_SEED)
 

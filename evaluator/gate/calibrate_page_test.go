@@ -60,6 +60,7 @@ func (c *calibration) page(at time.Time) string {
 		return t.rules[r].fail, x.truth.letter == "C"
 	})
 	c.verdictTable(f)
+	c.lookTable(f)
 	c.differing(f)
 	f("%s", explanation)
 	return b.String()

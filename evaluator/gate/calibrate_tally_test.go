@@ -229,25 +229,38 @@ func (x *ruleTally) deciding(r *RuleVerdict) (share, bool) {
 // calibrateCells judges n campaigns of every cell. The result does not depend
 // on how many run at once.
 func calibrateCells(cells []cell, n, both int, seed uint64) ([]*tally, error) {
-	out, errs := make([]*tally, len(cells)), make([]error, len(cells))
-	next := make(chan int)
+	out := make([]*tally, len(cells))
+	err := each(len(cells), func(i int) error {
+		var err error
+		if out[i], err = cells[i].campaignsOf(n, both, seed, uint64(i)); err != nil {
+			return fmt.Errorf("truth %s, %s, %d families: %w", cells[i].truth.letter, cells[i].design.shape, cells[i].design.families, err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// each calls do for every index below n, one at a time for each processor, and
+// gives the first error in the order of the indices.
+func each(n int, do func(i int) error) error {
+	errs, next := make([]error, n), make(chan int)
 	var wg sync.WaitGroup
 	for range runtime.NumCPU() {
 		wg.Go(func() {
 			for i := range next {
-				out[i], errs[i] = cells[i].campaignsOf(n, both, seed, uint64(i))
+				errs[i] = do(i)
 			}
 		})
 	}
-	for i := range cells {
+	for i := range n {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	for i, err := range errs {
+	for _, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("truth %s, %s, %d families: %w", cells[i].truth.letter, cells[i].design.shape, cells[i].design.families, err)
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }

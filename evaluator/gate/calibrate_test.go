@@ -24,6 +24,9 @@ type calibration struct {
 	rules   []RuleVerdict // of any campaign: what the rules are
 	n       int
 	seed    uint64
+	// The same with other looks; empty where they are left out.
+	lookCells   []lookCell
+	lookTallies [][]lookTally
 }
 
 func runCalibration(worlds []truth, families []int, shapes []shape, n, both int, seed uint64) (*calibration, error) {
@@ -178,6 +181,7 @@ func (c *calibration) claims(alpha float64) []claim {
 		{"the same, families of 2 to 8 cases", .8, true, c.worst(true, power(unbalanced))},
 		{"a figure is flagged where the largest family holds more than twice the average", 1, true, c.worst(true, flags(true))},
 		{"a figure is flagged where it does not", 0, false, c.worst(false, flags(false))},
+		{"false PASS of a rule about completion at any of two looks: at most alpha", alpha, false, c.lookWorst()},
 		{"false PASS of an advisory rule by itself (no part of the verdict): at most alpha", alpha, false, c.worst(false, wrongly(passes, true, false, true))},
 	}
 }
@@ -232,6 +236,9 @@ func TestQ5_CalibrationIsRepeatable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := c.runLooks(truths()[1:2], []int{8}); err != nil {
+			t.Fatal(err)
+		}
 		return c.page(time.Unix(0, 0).UTC())
 	}
 	first := page(5)
@@ -250,6 +257,9 @@ func TestCalibrate(t *testing.T) {
 	}
 	c, err := runCalibration(truths(), []int{8, 12, 24, 48}, shapes(), *calibrateCampaigns, min(200, *calibrateCampaigns), *calibrateSeed)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.runLooks(truths(), []int{12, 48}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(*calibratePage, []byte(c.page(time.Now().UTC())), 0o644); err != nil {
