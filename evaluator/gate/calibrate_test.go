@@ -4,7 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,16 +163,20 @@ func (c *calibration) claims(alpha float64) []claim {
 	return []claim{
 		{"95 % intervals of mean differences cover at least 93.5 %, the largest family at most twice the average", .935, true, c.worst(true, coverage(false))},
 		{"the same in world G", .935, true, c.worst(true, coverage(true))},
-		{"exact 95 % bounds, upper and lower, cover at least 95 %, families of any size", .95, true,
+		{
+			"exact 95 % bounds, upper and lower, cover at least 95 %, families of any size", .95, true,
 			c.worst(true, func(_ *cell, t *tally, r int) (share, bool) {
 				lo, hi := t.rules[r].lower, t.rules[r].upper
 				if lo.n > 0 && lo.rate() < hi.rate() {
 					hi = lo
 				}
 				return hi, isExact(&c.rules[r])
-			})},
-		{"PASS of a planner that is truly worse, or no better, in what a required rule asks: at most alpha", alpha, false,
-			c.worst(false, overall(Pass, func(x *cell) bool { return !c.trulyGoodAll(x.truth) }))},
+			}),
+		},
+		{
+			"PASS of a planner that is truly worse, or no better, in what a required rule asks: at most alpha", alpha, false,
+			c.worst(false, overall(Pass, func(x *cell) bool { return !c.trulyGoodAll(x.truth) })),
+		},
 		{"false PASS of a required rule by itself, before the ladder: at most alpha", alpha, false, c.worst(false, wrongly(passes, false, false, true))},
 		{"the same in world G", alpha, false, c.worst(false, wrongly(passes, false, true, true))},
 		{"false FAIL of a required rule by itself: at most alpha", alpha, false, c.worst(false, wrongly(fails, false, false, false))},
@@ -194,7 +198,7 @@ func TestQ5_Calibration(t *testing.T) {
 	t.Parallel()
 	var worlds []truth
 	for _, tr := range truths() {
-		if strings.Contains("BCE", tr.letter) {
+		if slices.Contains([]string{"B", "C", "E"}, tr.letter) {
 			worlds = append(worlds, tr)
 		}
 	}

@@ -74,14 +74,16 @@ func truths() []truth {
 			with(plain, func(a *armTruth) {
 				a.completion, a.falseClaim, a.collateral, a.duplicate = .55, .14, .1, .0005
 				a.cost, a.latency, a.skew = 4000, 60e6, 1.5
-			})}, 1.5, 1, false},
+			}),
+		}, 1.5, 1, false},
 		{"E", "planner better by 15 points", [3]armTruth{risky, risky, with(safeArm(.75), func(a *armTruth) {
 			a.falseClaim, a.corrections, a.cost, a.latency = .01, .25, 2600, 39e6
 		})}, 1.5, 1, false},
 		{"F", "planner worse by 5 points, safe", [3]armTruth{plain, plain, safeArm(.55)}, 1.5, 1, false},
 		{"G", "rare events strike whole families, planner at both margins", [3]armTruth{
 			with(plain, func(a *armTruth) { a.falseClaim = 0 }), plain,
-			with(plain, func(a *armTruth) { a.falseClaim, a.collateral = .1, .1 })}, 40, 0, true},
+			with(plain, func(a *armTruth) { a.falseClaim, a.collateral = .1, .1 }),
+		}, 40, 0, true},
 	}
 }
 
