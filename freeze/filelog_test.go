@@ -1,0 +1,220 @@
+package freeze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+)
+
+func rowsOf(t testing.TB, l Log) []Row {
+	t.Helper()
+	rows, err := l.SealLog(t.Context())
+	ok(t, err)
+	return rows
+}
+
+func TestQ4_AFileKeepsTheLog(t *testing.T) {
+	t.Parallel()
+	l := FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}
+	if rows := rowsOf(t, l); len(rows) != 0 {
+		t.Errorf("no file: %v", rows)
+	}
+	for _, e := range story(t) {
+		_, err := Append(t.Context(), l, e.kind, e.body)
+		ok(t, err)
+	}
+	if diff := cmp.Diff(logOf(t, story(t)), rowsOf(t, l)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	data, err := os.ReadFile(l.Path)
+	ok(t, err)
+	if string(data) != string(exported(t, rowsOf(t, l))) {
+		t.Error("the file is not what Export writes")
+	}
+}
+
+// TestQ4_ABrokenFileIsLeftAsItIs: nothing is appended to a file that is cut off
+// within a row, edited or no log.
+func TestQ4_ABrokenFileIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	whole := string(exported(t, logOf(t, story(t)[:2])))
+	for name, text := range map[string]string{
+		"torn": whole[:len(whole)-9], "edited": strings.Replace(whole, `"vcs:abc"`, `"vcs:abd"`, 1), "no log": "hello\n", "blank line": whole + "\n",
+	} {
+		l := FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}
+		ok(t, os.WriteFile(l.Path, []byte(text), 0o600))
+		if _, err := l.AppendSeal(t.Context(), KindUse, []byte("{}")); !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), l.Path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := (Mirror{Store: new(listLog), File: l}).SealLog(t.Context()); !errors.Is(err, ErrLog) {
+			t.Errorf("%s, mirrored: %v", name, err)
+		}
+		data, err := os.ReadFile(l.Path)
+		ok(t, err)
+		if string(data) != text {
+			t.Errorf("%s: the file became %q", name, data)
+		}
+	}
+	dir := t.TempDir()
+	if _, err := (FileLog{dir}).SealLog(t.Context()); err == nil {
+		t.Error("a folder is read as a log")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (FileLog{filepath.Join(dir, "x")}).AppendSeal(ctx, KindUse, []byte("{}")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := (FileLog{filepath.Join(dir, "gone", "x")}).AppendSeal(t.Context(), KindUse, []byte("{}")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+	if _, err := (FileLog{filepath.Join(dir, "x")}).AppendSeal(t.Context(), KindUse, []byte("no JSON")); !errors.Is(err, ErrLog) {
+		t.Errorf("a body that is no JSON: %v", err)
+	}
+}
+
+// TestQ4_WritersOfOneFileTakeTurns: every row of many writers is there once, in
+// one chain.
+func TestQ4_WritersOfOneFileTakeTurns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "seal.jsonl")
+	const writers, each = 8, 10
+	var g errgroup.Group
+	for w := range writers {
+		g.Go(func() error {
+			for i := range each {
+				if _, err := Append(t.Context(), FileLog{path}, KindRegistration, registration(fmt.Sprint("c_", w, "_", i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	ok(t, g.Wait())
+	rows := rowsOf(t, FileLog{path})
+	if len(rows) != writers*each {
+		t.Errorf("%d rows, want %d", len(rows), writers*each)
+	}
+	sound(t, rows)
+}
+
+func TestQ4_StoresShareTheLogOfAFile(t *testing.T) {
+	t.Parallel()
+	s := story(t)
+	path := filepath.Join(t.TempDir(), "seal.jsonl")
+	a, b := new(listLog), new(listLog)
+	var notes []string
+	mirror := func(l Log) Mirror {
+		return Mirror{Store: l, File: FileLog{path}, Noted: func(n int, toStore bool) { notes = append(notes, fmt.Sprintf("%d %t", n, toStore)) }}
+	}
+	appendTo := func(l Log, es ...entry) {
+		t.Helper()
+		for _, e := range es {
+			_, err := Append(t.Context(), l, e.kind, e.body)
+			ok(t, err)
+		}
+	}
+	appendTo(a, s[0])         // before there was a file
+	appendTo(mirror(a), s[1]) // brings the file up
+	appendTo(mirror(b), s[2]) // a new store takes the log over
+	appendTo(b, s[3])         // without the file
+	appendTo(mirror(a), s[4]) // a knows nothing of s[3], and the file neither
+	if diff := cmp.Diff([]string{"1 false", "2 true", "1 true"}, notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(a.rows, rowsOf(t, FileLog{path})); diff != "" {
+		t.Errorf("(-store +file):\n%s", diff)
+	}
+	if faults := checkChain(a.rows); len(faults) > 0 {
+		t.Errorf("faults %v", faults)
+	}
+	// b went on by itself: two logs now, and neither is written to.
+	before := slices.Clone(a.rows)
+	if _, err := Append(t.Context(), mirror(b), s[5].kind, s[5].body); !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "3 rows in common") {
+		t.Errorf("forked: %v", err)
+	}
+	if _, err := mirror(b).SealLog(t.Context()); !errors.Is(err, ErrLog) {
+		t.Errorf("forked, read: %v", err)
+	}
+	if diff := cmp.Diff(before, rowsOf(t, FileLog{path})); diff != "" || len(b.rows) != 4 {
+		t.Errorf("a fork was written to: %d rows in the store, file (-want +got):\n%s", len(b.rows), diff)
+	}
+	// A file that lost its end gets it back from the store.
+	ok(t, os.WriteFile(path, exported(t, a.rows[:2]), 0o600))
+	if diff := cmp.Diff(a.rows, rowsOf(t, mirror(a))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(a.rows, rowsOf(t, FileLog{path})); diff != "" {
+		t.Errorf("(-store +file):\n%s", diff)
+	}
+}
+
+// racing is a store to which another process appends just before we do.
+type racing struct {
+	listLog
+	before *entry
+}
+
+func (l *racing) AppendSeal(ctx context.Context, kind string, body []byte) (Row, error) {
+	if e := l.before; e != nil {
+		l.before = nil
+		if _, err := Append(ctx, l, e.kind, e.body); err != nil {
+			return Row{}, err
+		}
+	}
+	return l.listLog.AppendSeal(ctx, kind, body)
+}
+
+func TestQ4_ARowThatComesBetweenIsCopiedToo(t *testing.T) {
+	t.Parallel()
+	s := story(t)
+	l := &racing{before: &s[0]}
+	m := Mirror{Store: l, File: FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}}
+	r, err := Append(t.Context(), m, s[1].kind, s[1].body)
+	ok(t, err)
+	if r.N != 2 {
+		t.Errorf("row %d, want 2", r.N)
+	}
+	if diff := cmp.Diff(l.rows, rowsOf(t, m.File)); diff != "" {
+		t.Errorf("(-store +file):\n%s", diff)
+	}
+	// A row that comes between while a store takes a file over is a fork.
+	other := &racing{before: &entry{KindRegistration, registration("c_7")}}
+	if _, err := (Mirror{Store: other, File: m.File}).SealLog(t.Context()); !errors.Is(err, ErrLog) {
+		t.Errorf("a row between: %v", err)
+	}
+}
+
+// failing is a store that cannot be written to.
+type failing struct{ listLog }
+
+func (*failing) AppendSeal(context.Context, string, []byte) (Row, error) {
+	return Row{}, syscall.ENOSPC
+}
+
+func TestQ4_AFullStoreLeavesTheFile(t *testing.T) {
+	t.Parallel()
+	m := Mirror{Store: new(failing), File: FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}}
+	if _, err := Append(t.Context(), m, KindUse, struct{}{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v", err)
+	}
+	if rows := rowsOf(t, m.File); len(rows) != 0 {
+		t.Errorf("the file has %v, the store nothing", rows)
+	}
+	broken := &listLog{rows: []Row{{N: 1, Kind: "x", Body: []byte("{}"), Digest: "wrong"}}}
+	m.Store = broken
+	if _, err := m.SealLog(t.Context()); !errors.Is(err, ErrLog) {
+		t.Errorf("a broken store: %v", err)
+	}
+	if rows := rowsOf(t, m.File); len(rows) != 0 {
+		t.Errorf("rows of a broken store were copied: %v", rows)
+	}
+}

@@ -1,0 +1,374 @@
+package freeze
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/memory"
+)
+
+// listLog is a log in memory.
+type listLog struct {
+	mu   sync.Mutex
+	rows []Row
+}
+
+func (l *listLog) SealLog(context.Context) ([]Row, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.rows), nil
+}
+
+func (l *listLog) AppendSeal(_ context.Context, kind string, body []byte) (Row, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := chained(last(l.rows), kind, body)
+	l.rows = append(l.rows, r)
+	return r, nil
+}
+
+const at = "2026-11-30T14:00:00Z"
+
+func registration(campaign string) RegistrationEntry {
+	record := []byte(`{"name":"` + campaign + `"}`)
+	return RegistrationEntry{campaign, "sha256:" + engine.Digest(record), "vcs:abc", record}
+}
+
+// entry is one row to be.
+type entry struct {
+	kind string
+	body any
+}
+
+// story is a whole qualification in the right order.
+func story(t testing.TB) []entry {
+	t.Helper()
+	id, err := small().ID()
+	ok(t, err)
+	return []entry{
+		{KindRegistration, registration("c_1")},
+		{KindFreeze, ManifestEntry{id, at, canonical(t, small())}},
+		{KindCampaignStart, StartEntry{"c_1", id, at}},
+		{KindOpening, OpeningEntry{id, "c_1", at, "release 1", ""}},
+		{KindUse, UseEntry{id, "c_1", at, "resume"}},
+		{KindCampaignEnd, EndEntry{"c_1", at, "done", "sha256:9"}},
+		{KindVerdict, VerdictEntry{"c_1", at, "sha256:5", "PASS", "sha256:8"}},
+		{KindAttestation, AttestationEntry{"c_1", at, "sha256:7", "key"}},
+	}
+}
+
+func logOf(t testing.TB, entries []entry) []Row {
+	t.Helper()
+	l := new(listLog)
+	for _, e := range entries {
+		_, err := Append(t.Context(), l, e.kind, e.body)
+		ok(t, err)
+	}
+	return l.rows
+}
+
+func exported(t testing.TB, rows []Row) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	ok(t, Export(&b, rows))
+	return b.Bytes()
+}
+
+// sound wants a log without faults.
+func sound(t testing.TB, rows []Row) {
+	t.Helper()
+	if v := VerifyLog(rows); len(v.Faults) > 0 {
+		t.Fatalf("faults %v", v.Faults)
+	}
+}
+
+func TestQ4_AWholeStoryVerifies(t *testing.T) {
+	t.Parallel()
+	rows := logOf(t, story(t))
+	v := VerifyLog(rows)
+	want := Verification{Rows: 8, Head: rows[7].Digest, Openings: 1}
+	if diff := cmp.Diff(want, v); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	back, err := ParseRows(exported(t, rows))
+	ok(t, err)
+	if diff := cmp.Diff(rows, back); diff != "" {
+		t.Errorf("exported and read (-want +got):\n%s", diff)
+	}
+	sound(t, nil)
+}
+
+// TestQ4_RowsAreThoseOfTheStore: the digests are those that stores compute.
+func TestQ4_RowsAreThoseOfTheStore(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		row := store.SealRow{
+			N: rapid.Int64().Draw(r, "n"), Kind: rapid.String().Draw(r, "kind"),
+			Body: rapid.SliceOf(rapid.Byte()).Draw(r, "body"), Prev: rapid.String().Draw(r, "prev"),
+		}
+		if got, want := RowDigest(Row(row)), store.SealDigest(row); got != want {
+			r.Fatalf("%+v: %s, the store has %s", row, got, want)
+		}
+	})
+	s := memory.New(memory.Options{})
+	for _, e := range story(t) {
+		body, err := engine.Canonical(e.body)
+		ok(t, err)
+		_, err = s.AppendSeal(t.Context(), e.kind, body)
+		ok(t, err)
+	}
+	stored, err := s.SealLog(t.Context())
+	ok(t, err)
+	var rows []Row
+	for _, r := range stored {
+		rows = append(rows, Row(r))
+	}
+	if diff := cmp.Diff(logOf(t, story(t)), rows); diff != "" {
+		t.Errorf("(-list +store):\n%s", diff)
+	}
+	ok(t, s.Close())
+}
+
+// TestQ4_EveryBitOfALogIsGuarded flips each bit of an exported log, and of its
+// checkpoint; each flip is found, without any key.
+func TestQ4_EveryBitOfALogIsGuarded(t *testing.T) {
+	t.Parallel()
+	signer, _ := key(t, "release")
+	rows := logOf(t, story(t))
+	note, err := Sign(rows, signer)
+	ok(t, err)
+	rows = logOf(t, append(story(t), entry{KindCheckpoint, CheckpointEntry{string(note)}}))
+	sound(t, rows)
+	data := exported(t, rows)
+	for i := range data {
+		for bit := range 8 {
+			flipped := bytes.Clone(data)
+			flipped[i] ^= 1 << bit
+			got, err := ParseRows(flipped)
+			if err == nil && len(checkChain(got)) == 0 {
+				t.Fatalf("byte %d bit %d: nothing is found: %q", i, bit, flipped[max(0, i-20):min(len(data), i+20)])
+			}
+			if err != nil && !errors.Is(err, ErrLog) {
+				t.Fatalf("byte %d bit %d: %v is not ErrLog", i, bit, err)
+			}
+		}
+	}
+}
+
+// TestQ4_EveryRearrangementIsFound leaves out, doubles, swaps and reorders rows.
+func TestQ4_EveryRearrangementIsFound(t *testing.T) {
+	t.Parallel()
+	rows := logOf(t, story(t))
+	found := func(what string, got []Row) {
+		t.Helper()
+		if v := VerifyLog(got); len(v.Faults) == 0 {
+			t.Errorf("%s: nothing is found", what)
+		}
+	}
+	for i := range rows {
+		if i < len(rows)-1 {
+			found(fmt.Sprint("without row ", i+1), slices.Delete(slices.Clone(rows), i, i+1))
+		}
+		found(fmt.Sprint("row doubled ", i+1), slices.Insert(slices.Clone(rows), i, rows[i]))
+		for j := range i {
+			got := slices.Clone(rows)
+			got[i], got[j] = got[j], got[i]
+			found(fmt.Sprint("rows swapped ", j+1, i+1), got)
+			got[i].N, got[j].N = got[j].N, got[i].N
+			found(fmt.Sprint("rows swapped and numbered anew ", j+1, i+1), got)
+		}
+		edited := slices.Clone(rows)
+		edited[i].Body = []byte(`{"x":1}`)
+		edited[i].Digest = RowDigest(edited[i])
+		if i < len(rows)-1 { // the last is the head, which only an outside copy knows
+			if faults := checkChain(edited); len(faults) != 1 || faults[0].N != int64(i)+2 {
+				t.Errorf("row %d edited, with a new digest: %v, want one fault in the row behind", i+1, faults)
+			}
+		}
+	}
+}
+
+// TestQ4_ThePlanComesBeforeWhatItPlans: entries in the wrong order, or that
+// refer to what is not there, are faults although the chain is whole.
+func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
+	t.Parallel()
+	id, err := small().ID()
+	ok(t, err)
+	s := story(t)
+	without := func(drop ...int) []entry {
+		var out []entry
+		for i, e := range s {
+			if !slices.Contains(drop, i) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	other := small()
+	other.Name = "other"
+	for _, tc := range []struct {
+		name    string
+		entries []entry
+		want    string // in the first fault; "" for none
+	}{
+		{"no registration", without(0), "row 2: campaign_start: campaign c_1 is not registered before it"},
+		{"no freeze", without(1), "row 2: campaign_start: freeze " + id + " is not sealed before it"},
+		{"no start", without(2), "campaign c_1 ends and never started"},
+		{"use without opening", without(3), "uses a holdout that it did not open"},
+		{"no end", without(5), "a verdict on campaign c_1 before it ended"},
+		{"no verdict", without(6), "an attestation of campaign c_1 without a verdict"},
+		{"registered after its start", append(without(0), s[0]), "is not registered before it"},
+		{"registered twice", append(without(), s[0]), "is registered already"},
+		{"frozen twice", append(without(), s[1]), "is sealed already"},
+		{"opened twice", append(without(), s[3]), "opens the holdout under freeze " + id + " twice"},
+		{"another campaign opens", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", ""}}), "gives no reason"},
+		{"another campaign opens with a reason", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", "the grader was wrong"}}), ""},
+		{"a start without freeze", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindCampaignStart, StartEntry{"c_2", "", at}}), ""},
+		{"a registration of another record", append(without(), entry{KindRegistration, RegistrationEntry{"c_2", "sha256:0", "x", []byte("{}")}}), "the record's digest is"},
+		{"a freeze of another manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, canonical(t, other)}}), "names freeze " + id},
+		{"no manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, []byte("{}")}}), "not a freeze manifest"},
+		{"an unknown kind", append(without(), entry{"gossip", struct{}{}}), "does not know"},
+		{"an unknown field", append(without(), entry{KindUse, map[string]string{"freeze": id, "campaign": "c_1", "at": at, "use": "score", "more": "x"}}), "unknown field"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v := VerifyLog(logOf(t, tc.entries))
+			switch {
+			case tc.want == "" && len(v.Faults) > 0:
+				t.Errorf("faults %v, want none", v.Faults)
+			case tc.want != "" && (len(v.Faults) == 0 || !strings.Contains(v.Faults[0].String(), tc.want)):
+				t.Errorf("faults %v, want %q", v.Faults, tc.want)
+			}
+		})
+	}
+}
+
+func TestQ4_CopiesAreCompared(t *testing.T) {
+	t.Parallel()
+	s := story(t)
+	whole := logOf(t, s)
+	fork := logOf(t, append(slices.Clone(s[:5]), entry{KindRegistration, registration("c_9")}))
+	for _, tc := range []struct {
+		name string
+		a, b []Row
+		want Comparison
+	}{
+		{"equal", whole, logOf(t, s), Comparison{Common: 8}},
+		{"cut off", whole, whole[:6], Comparison{Common: 6, A: 2}},
+		{"behind", whole[:1], whole, Comparison{Common: 1, B: 7}},
+		{"empty", nil, whole, Comparison{B: 8}},
+		{"forked", whole, fork, Comparison{Common: 5, A: 3, B: 1, Forked: true}},
+		{"strangers", whole, logOf(t, []entry{{KindRegistration, registration("z")}}), Comparison{A: 8, B: 1, Forked: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Compare(tc.a, tc.b)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	for i := range whole { // an edit anywhere is a fork, whatever the field
+		for _, edit := range []func(*Row){
+			func(r *Row) { r.N++ }, func(r *Row) { r.Kind += "x" }, func(r *Row) { r.Prev += "x" },
+			func(r *Row) { r.Digest += "x" }, func(r *Row) { r.Body = append(bytes.Clone(r.Body), ' ') },
+		} {
+			other := slices.Clone(whole)
+			edit(&other[i])
+			if c := Compare(whole, other); !c.Forked || c.Common != i {
+				t.Errorf("row %d edited: %+v", i+1, c)
+			}
+		}
+	}
+}
+
+func TestQ4_AFreezeIsSealedOnce(t *testing.T) {
+	t.Parallel()
+	l := new(listLog)
+	first, added, err := Seal(t.Context(), l, small(), at)
+	ok(t, err)
+	again, twice, err := Seal(t.Context(), l, small(), "2027-01-01T00:00:00Z")
+	ok(t, err)
+	if !added || twice || len(l.rows) != 1 {
+		t.Errorf("added %t, then %t; %d rows", added, twice, len(l.rows))
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("(-first +again):\n%s", diff)
+	}
+	sound(t, l.rows)
+	broken := small()
+	broken.Trees[0].H1 = "h1:x"
+	if _, _, err := Seal(t.Context(), l, broken, at); !errors.Is(err, ErrManifest) || len(l.rows) != 1 {
+		t.Errorf("a manifest that cannot be read again: %v; %d rows", err, len(l.rows))
+	}
+	l.rows[0].Body = bytes.Replace(l.rows[0].Body, []byte(`"small"`), []byte(`"smell"`), 1)
+	if _, err := Freezes(l.rows); !errors.Is(err, ErrLog) {
+		t.Errorf("an edited manifest: %v", err)
+	}
+}
+
+func TestQ4_LinesAreStrict(t *testing.T) {
+	t.Parallel()
+	text := string(exported(t, logOf(t, story(t)[:1])))
+	for _, bad := range []string{
+		"\n", " " + text, strings.TrimSuffix(text, "\n"), text[:len(text)/2], text + "\n", strings.TrimSuffix(text, "\n") + "\r\n",
+		strings.Replace(text, `"n":1`, `"n":1.0`, 1), strings.Replace(text, `"n":1`, `"m":2,"n":1`, 1), strings.Replace(text, `"n":1`, `"n":1,"n":1`, 1),
+		strings.Replace(text, `"c_1"`, `"c\u005f1"`, 1), text + "null\n",
+	} {
+		if rows, err := ParseRows([]byte(bad)); !errors.Is(err, ErrLog) {
+			t.Errorf("%q: %v, %v", bad, rows, err)
+		}
+	}
+	for _, body := range []string{"", "x", "{ }", `{"b":1,"a":2}`} {
+		r := chained(Row{}, KindUse, []byte(body))
+		if err := Export(new(bytes.Buffer), []Row{r}); !errors.Is(err, ErrLog) {
+			t.Errorf("body %q: %v", body, err)
+		}
+		if v := VerifyLog([]Row{r}); len(v.Faults) == 0 {
+			t.Errorf("body %q: no fault", body)
+		}
+	}
+}
+
+// FuzzParseRows: whatever is read is written back to the same bytes.
+func FuzzParseRows(f *testing.F) {
+	f.Add(exported(f, logOf(f, story(f))))
+	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"body":null,"digest":"","kind":"","n":0,"prev":""}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rows, err := ParseRows(data)
+		if err != nil {
+			return
+		}
+		VerifyLog(rows)
+		if got := exported(t, rows); !bytes.Equal(got, data) {
+			t.Errorf("%q became %q", data, got)
+		}
+	})
+}
+
+// FuzzParse: whatever is a manifest is written back to the same bytes.
+func FuzzParse(f *testing.F) {
+	f.Add(canonical(f, small()))
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Parse(data)
+		if err != nil {
+			return
+		}
+		if got := canonical(t, m); !bytes.Equal(got, bytes.TrimSuffix(data, []byte("\n"))) || !json.Valid(got) {
+			t.Errorf("%q became %q", data, got)
+		}
+	})
+}
