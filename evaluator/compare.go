@@ -127,7 +127,10 @@ type Difference struct {
 	Cluster  string `json:"cluster"`
 	Clusters int    `json:"clusters"`
 	N        int    `json:"n"` // cases
-	Pairs    int    `json:"pairs"`
+	// LargestFamily is the size of the largest family over the average, given where
+	// it is above UnbalancedFrom: the figure rests mostly on few families.
+	LargestFamily *Num `json:"largest_family,omitempty"`
+	Pairs         int  `json:"pairs"`
 	// Censored counts trials in the pairs whose value is only a lower bound.
 	Censored int       `json:"censored,omitempty"`
 	CI95     *Interval `json:"ci95"`

@@ -281,6 +281,9 @@ func (d *Difference) test(s *stats.Difference) {
 		inf = s.T2
 	}
 	d.SEMethod = string(m)
+	if s.Imbalance > UnbalancedFrom {
+		d.LargestFamily = numPtr(s.Imbalance)
+	}
 	d.Mean, d.SE, d.DF = numPtr(s.Mean), numPtr(inf.SE), numPtr(inf.DF)
 	d.CI95, d.P = &Interval{Num(inf.Lo), Num(inf.Hi)}, numPtr(inf.P)
 	d.MDE = numPtr(SmallestDetectable(inf.SE, inf.DF, (1-compareLevel)/2, comparePower))

@@ -175,6 +175,9 @@ func differenceWord(d *evaluator.Difference) string {
 	if d.Censored > 0 {
 		word += ", " + plural(d.Censored, "value", "values") + " cut off"
 	}
+	if d.LargestFamily != nil {
+		word += ", largest family " + places(d.LargestFamily, 1) + " times the average"
+	}
 	return word
 }
 
