@@ -25,6 +25,7 @@ type File struct {
 	Corpus    string                     `yaml:"corpus"` // builtin, or a folder relative to the file
 	Cases     CaseFilter                 `yaml:"cases"`
 	Trials    int                        `yaml:"trials"`
+	Order     string                     `yaml:"order"` // rounds (or "") or families
 	Arms      []ArmFile                  `yaml:"arms"`
 	UnderTest []string                   `yaml:"under_test"`
 	Model     ModelFile                  `yaml:"model"`
@@ -41,6 +42,17 @@ type File struct {
 	Parallel int      `yaml:"parallel"`
 	Infra    []string `yaml:"infrastructure_faults"`
 	Controls *bool    `yaml:"controls"`
+	// Freeze says what `freeze create` covers beside what the campaign names
+	// already; it is not part of the campaign's identity.
+	Freeze FreezeFile `yaml:"freeze"`
+}
+
+// FreezeFile names the files of a freeze (Q4.2). Paths have slashes.
+type FreezeFile struct {
+	Root     string   `yaml:"root"`     // folder of the other paths, relative to the campaign file; "" is its folder
+	Include  []string `yaml:"include"`  // files and folders to freeze
+	Exclude  []string `yaml:"exclude"`  // patterns that leave files and folders out
+	Binaries []string `yaml:"binaries"` // binaries that may run beside the one that makes the freeze
 }
 
 // CaseFilter selects cases of one split; include and exclude are globs over
@@ -168,6 +180,7 @@ func (f *File) check(c *fileChecker) {
 	c.require(f.Trials <= MaxTrials, "trials", "is %d; at most %d", f.Trials, MaxTrials)
 	c.require(f.Parallel >= 0 && f.Parallel <= MaxParallel, "parallel", "is %d; use 1 to %d", f.Parallel, MaxParallel)
 	c.require(f.Clock == "" || f.Clock == ClockVirtual || f.Clock == ClockWall, "clock", "is %q; use virtual or wall", f.Clock)
+	c.require(f.Order == "" || f.Order == OrderRounds || f.Order == OrderFamilies, "order", "is %q; use rounds or families", f.Order)
 	c.require(f.Corpus != "", "corpus", "is missing; use builtin, or a folder relative to this file")
 	if f.Ceiling != "" {
 		c.require(nameRE.MatchString(f.Ceiling), "ceiling", "%q is no name", f.Ceiling)
@@ -190,6 +203,17 @@ func (f *File) check(c *fileChecker) {
 const (
 	MaxTrials   = 10000 // per case and arm
 	MaxParallel = 1024  // trials at once
+)
+
+// Orders of a schedule.
+const (
+	// OrderRounds has trials outermost: what a ceiling cuts is the last trials of
+	// every case. It is the default.
+	OrderRounds = "rounds"
+	// OrderFamilies ends one family, in the order of their names, before the next
+	// begins: what a ceiling cuts is whole families. A verdict by e-process needs
+	// it to conclude before the end, since it counts whole families only.
+	OrderFamilies = "families"
 )
 
 // Clocks a campaign may run on.
