@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type Plan struct {
 	Name         string            `json:"name"`
 	Seed         uint64            `json:"seed"`
 	Trials       int               `json:"trials"`
+	Order        string            `json:"order,omitempty"` // "" for rounds
 	Filter       CaseFilter        `json:"cases"`
 	CorpusDigest string            `json:"corpus"`
 	Cases        []PlanCase        `json:"case_digests"`
@@ -117,6 +119,9 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	}
 	if p.Clock == "" {
 		p.Clock = ClockVirtual
+	}
+	if f.Order == OrderFamilies {
+		p.Order = OrderFamilies
 	}
 	if p.Clock == ClockVirtual && p.Funds == store.FundsReal {
 		return nil, fail("clock: virtual time is for simulated models; use clock: wall with %s", f.Model.Provider)
@@ -336,7 +341,8 @@ func (t Triple) Sum() int64 { return int64(len(t.Arms)) * int64(t.Case.Room.Limi
 
 // Schedule is the seeded, recorded order (Q3): trials outermost, cases
 // shuffled within a trial index, arms shuffled within a triple; after each
-// triple its ablations.
+// triple its ablations. With OrderFamilies that is the order within a family,
+// and families follow each other by name.
 func (p *Plan) Schedule() []Triple {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7175616c696679))
 	matched := p.matched()
@@ -344,19 +350,37 @@ func (p *Plan) Schedule() []Triple {
 	add := func(c *corpus.Case, index int, arms []Arm) {
 		out = append(out, Triple{Order: len(out), Case: c, Index: index, Arms: arms})
 	}
-	for index := range p.Trials {
-		for _, ci := range rng.Perm(len(p.cases)) {
-			arms := make([]Arm, len(matched))
-			for i, j := range rng.Perm(len(matched)) {
-				arms[i] = matched[j]
-			}
-			add(p.cases[ci], index, arms)
-			for _, a := range p.Arms {
-				if a.Role == RoleAblation {
-					add(p.cases[ci], index, []Arm{a})
+	for _, block := range p.blocks() {
+		for index := range p.Trials {
+			for _, ci := range rng.Perm(len(block)) {
+				arms := make([]Arm, len(matched))
+				for i, j := range rng.Perm(len(matched)) {
+					arms[i] = matched[j]
+				}
+				add(block[ci], index, arms)
+				for _, a := range p.Arms {
+					if a.Role == RoleAblation {
+						add(block[ci], index, []Arm{a})
+					}
 				}
 			}
 		}
+	}
+	return out
+}
+
+// blocks are the cases that are scheduled together: all, or a family each.
+func (p *Plan) blocks() [][]*corpus.Case {
+	if p.Order != OrderFamilies {
+		return [][]*corpus.Case{p.cases}
+	}
+	of := map[string][]*corpus.Case{}
+	for _, c := range p.cases {
+		of[c.Family] = append(of[c.Family], c)
+	}
+	var out [][]*corpus.Case
+	for _, family := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, of[family])
 	}
 	return out
 }

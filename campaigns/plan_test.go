@@ -2,6 +2,7 @@ package campaigns
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +178,40 @@ func TestQ3_ScheduleInterleavesTriples(t *testing.T) {
 	}
 	if len(orders) < 6 {
 		t.Errorf("arms come in %d orders of 6", len(orders))
+	}
+}
+
+// Q3: with order families, a ceiling cuts whole families; the triples are the
+// same ones.
+func TestQ3_ScheduleByFamiliesEndsOneBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	rounds := mustResolve(t, nil, nil)
+	p := mustResolve(t, replace("trials: ", "order: families\ntrials: "), nil)
+	if p.PlanDigest == rounds.PlanDigest {
+		t.Error("the order is no part of the plan")
+	}
+	sched := p.Schedule()
+	var families []string
+	for _, tr := range sched {
+		if n := len(families); n == 0 || families[n-1] != tr.Case.Family {
+			families = append(families, tr.Case.Family)
+		}
+	}
+	if len(families) < 2 || !slices.IsSorted(families) || len(slices.Compact(slices.Clone(families))) != len(families) {
+		t.Errorf("families come in the order %v", families)
+	}
+	var a, b []string // without the order of the arms
+	for i, tr := range rounds.Schedule() {
+		a, b = append(a, sched[i].ID()), append(b, tr.ID())
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	if d := cmp.Diff(b, a); d != "" {
+		t.Errorf("other triples:\n%s", d)
+	}
+	named := mustResolve(t, replace("trials: ", "order: rounds\ntrials: "), nil)
+	if named.PlanDigest != rounds.PlanDigest {
+		t.Error("naming the default makes another plan")
 	}
 }
 

@@ -392,7 +392,7 @@ func (g *judge) maxStat(group []*test) (p []float64, ok bool, err error) {
 func clamp(p float64) float64 { return math.Max(0, math.Min(1, p)) }
 
 // betDifference is the e-process of a comparison: each family, in the order of
-// the names, is one stake.
+// the names, is one stake, up to the first that is not whole.
 func (g *judge) betDifference(t *test, m *evaluator.Metric, c contrast) error {
 	good, err := stats.NewBetting(stats.BettingRule{Low: -1, High: 1, Null: c.threshold})
 	if err != nil {
@@ -410,7 +410,7 @@ func (g *judge) betDifference(t *test, m *evaluator.Metric, c contrast) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range sums {
+	for _, s := range g.staked(t, sums) {
 		x := math.Max(-1, math.Min(1, s.T/s.N))
 		if _, err := good.Add(x); err != nil {
 			return err
@@ -448,7 +448,7 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 	if err != nil {
 		return err
 	}
-	for _, f := range sums {
+	for _, f := range g.staked(t, sums) {
 		x := math.Max(low, math.Min(high, f.T/f.N))
 		if _, err := good.Add(x); err != nil {
 			return err
@@ -470,6 +470,31 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 		t.undecided(CodeStraddles, "the e-process reached %s of %s", sayAt(t.figure.Wealth), say(1/alpha))
 	}
 	return nil
+}
+
+// staked are the families to bet on: in the order of their names, up to the
+// first of which a trial is still to come. A family that was staked in part
+// would be another observation at the next look, and the level of an e-process
+// holds only while what was staked stays (stats.Betting).
+func (g *judge) staked(t *test, sums []stats.FamilySum) []stats.FamilySum {
+	open := map[string]bool{}
+	for c := range g.table.Cases {
+		for i := range g.table.Trials {
+			for _, a := range g.armIndices() {
+				state := g.table.Row(a, c, i).State
+				toCome := g.evidence.Status == StatusRunning || g.evidence.Status == StatusStopped
+				if state == evaluator.TrialNotRun || state == evaluator.TrialMissing && toCome {
+					open[g.table.Cases[c].Family] = true
+				}
+			}
+		}
+	}
+	n := slices.IndexFunc(sums, func(s stats.FamilySum) bool { return open[s.Family] })
+	if n < 0 {
+		return sums
+	}
+	t.note("%d of %d families staked: the next one, %s, is not whole yet", n, len(sums), sums[n].Family)
+	return sums[:n]
 }
 
 func (t *test) wealth(good, bad *stats.Betting) {

@@ -2,8 +2,11 @@ package gate
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentrooms/qualify/evaluator"
 )
@@ -55,7 +58,7 @@ func TestQ5_TheEProcessMayStopWhenTheMoneyEnds(t *testing.T) {
 		{map[string]float64{"legacy": .8, "selective": .5, "planner": .3}, Fail},
 	} {
 		e := campaign(t, 60, 2, 5, 1, tc.rate)
-		cut(e, 120)
+		cutFamilies(e, 12)
 		e.Status = StatusStopped
 		v := evaluate(t, p, e)
 		if v.Verdict != tc.want {
@@ -71,6 +74,50 @@ func TestQ5_TheEProcessMayStopWhenTheMoneyEnds(t *testing.T) {
 	v := evaluate(t, policyOf(t, "sequential: {method: e_process}\n", ruleFalse, cost), campaign(t, 60, 2, 5, 1, good))
 	if r := v.Rules[1]; r.Verdict != Inconclusive || r.Reasons[0].Code != CodeLook {
 		t.Errorf("cost: %+v", r)
+	}
+}
+
+// TestQ5_TheEProcessStakesWholeFamiliesOnly: what was staked stays, however the
+// campaign goes on; a family with a trial to come is not staked, nor one behind it.
+func TestQ5_TheEProcessStakesWholeFamiliesOnly(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "sequential: {method: e_process}\n", ruleFloor, ruleBetter)
+	full := campaign(t, 30, 2, 5, 1, good)
+	short := campaign(t, 20, 2, 5, 1, good) // the same first families, drawn alike
+	for c := range short.Table.Cases {
+		for i := range short.Table.Trials {
+			for a := range short.Table.Arms {
+				*short.Table.Row(a, c, i) = *full.Table.Row(a, c, i)
+			}
+		}
+	}
+	want := evaluate(t, p, short)
+	for what, open := range map[string]func(Evidence){
+		"stopped": func(e Evidence) {
+			*e.Table.Row(0, 40, 4) = evaluator.Row{State: evaluator.TrialNotRun} // family 21
+		},
+		"in the middle": func(e Evidence) {
+			*e.Table.Row(2, 41, 0) = evaluator.Row{}
+		},
+	} {
+		e := campaign(t, 30, 2, 5, 1, good)
+		open(e)
+		e.Status = StatusStopped
+		v := evaluate(t, p, e)
+		for i, r := range v.Rules {
+			if d := cmp.Diff(want.Rules[i].Figure.Wealth, r.Figure.Wealth); d != "" {
+				t.Errorf("%s, %s: the stakes changed:\n%s", what, r.ID, d)
+			}
+			if !slices.ContainsFunc(r.Figure.Notes, func(n string) bool { return strings.Contains(n, "20 of 30 families staked") }) {
+				t.Errorf("%s, %s: %v", what, r.ID, r.Figure.Notes)
+			}
+		}
+	}
+	// A trial that is lost for good is a failure of its arm, not a trial to come.
+	lost := campaign(t, 30, 2, 5, 1, good)
+	*lost.Table.Row(2, 41, 0) = evaluator.Row{}
+	if v := evaluate(t, p, lost); len(v.Rules[0].Figure.Notes) != 1 || !strings.HasPrefix(v.Rules[0].Figure.Notes[0], "30 families staked") {
+		t.Errorf("lost: %v", v.Rules[0].Figure.Notes)
 	}
 }
 

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -206,6 +207,27 @@ func cut(e Evidence, n int) {
 	for i := range n {
 		for a := range e.Table.Arms {
 			*e.Table.Row(a, i%len(e.Table.Cases), i/len(e.Table.Cases)) = evaluator.Row{State: evaluator.TrialNotRun}
+		}
+	}
+}
+
+// cutFamilies takes the last n families away, as a ceiling does with order
+// families.
+func cutFamilies(e Evidence, n int) {
+	names := map[string]bool{}
+	for _, c := range e.Table.Cases {
+		names[c.Family] = true
+	}
+	gone := slices.Sorted(maps.Keys(names))
+	gone = gone[len(gone)-n:]
+	for c := range e.Table.Cases {
+		if !slices.Contains(gone, e.Table.Cases[c].Family) {
+			continue
+		}
+		for i := range e.Table.Trials {
+			for a := range e.Table.Arms {
+				*e.Table.Row(a, c, i) = evaluator.Row{State: evaluator.TrialNotRun}
+			}
 		}
 	}
 }
