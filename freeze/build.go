@@ -21,12 +21,13 @@ type Inputs struct {
 	Evaluator map[string]string
 	Policy    map[string]string
 	Cache     *Cache // see HashOptions.Cache; nil reads every byte
+	Gone      bool   // see HashOptions.Gone
 }
 
 // Build hashes the files and puts the manifest together. The errors are those
 // of HashTrees.
 func Build(ctx context.Context, in Inputs) (*Manifest, error) {
-	trees, err := HashTrees(ctx, in.Root, HashOptions{Include: in.Include, Exclude: in.Source.Exclude, Cache: in.Cache})
+	trees, err := HashTrees(ctx, in.Root, HashOptions{Include: in.Include, Exclude: in.Source.Exclude, Cache: in.Cache, Gone: in.Gone})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -55,11 +56,14 @@ func list(ctx context.Context, root *os.Root, o HashOptions) (*listing, error) {
 	l := &listing{folders: map[string]bool{}}
 	var found faults
 	for _, p := range include {
-		from := len(l.nodes)
-		if err := l.walk(ctx, root, p, o.Exclude, &found); err != nil {
+		from, faultsBefore := len(l.nodes), len(found.list)
+		if err := l.walk(ctx, root, p, o, &found); err != nil {
 			return nil, err
 		}
-		if len(l.nodes) == from && len(found.list) == 0 {
+		if len(l.nodes) == from && len(found.list) == faultsBefore {
+			if o.Gone {
+				continue
+			}
 			found.add(fmt.Errorf("include %s: holds no file", p))
 		}
 		slices.SortFunc(l.nodes[from:], func(a, b node) int { return cmp.Compare(a.file.Name, b.file.Name) })
@@ -96,7 +100,7 @@ func cleanIncludes(paths []string) ([]string, error) {
 }
 
 // walk adds one included path.
-func (l *listing) walk(ctx context.Context, root *os.Root, p string, exclude []string, found *faults) error {
+func (l *listing) walk(ctx context.Context, root *os.Root, p string, o HashOptions, found *faults) error {
 	for up := path.Dir(p); up != "."; up = path.Dir(up) {
 		if info, err := root.Lstat(up); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			found.add(fmt.Errorf("include %s: %w: %s is a link; name the folder that it leads to", p, ErrUnfreezable, up))
@@ -105,8 +109,10 @@ func (l *listing) walk(ctx context.Context, root *os.Root, p string, exclude []s
 	}
 	info, err := root.Lstat(p)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		found.add(fmt.Errorf("include %s: %w", p, fs.ErrNotExist))
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		if !o.Gone {
+			found.add(fmt.Errorf("include %s: %w", p, fs.ErrNotExist))
+		}
 		return nil
 	case err != nil:
 		found.add(fmt.Errorf("include %s: %w", p, plain(err)))
@@ -126,7 +132,7 @@ func (l *listing) walk(ctx context.Context, root *os.Root, p string, exclude []s
 		found.add(unreadable(p, err))
 		return nil
 	}
-	return l.folder(ctx, dir, p, info, exclude, found)
+	return l.folder(ctx, dir, p, info, o.Exclude, found)
 }
 
 // folder adds what a folder holds, and closes it.

@@ -36,6 +36,9 @@ type HashOptions struct {
 	// convenience while developing, no evidence: leave it nil before, during
 	// and after a holdout, and every byte is read.
 	Cache *Cache
+	// Gone leaves out included paths that are not there or hold no file, in place
+	// of refusing them: for comparing with what was there once.
+	Gone bool
 
 	// probe is called around each file in tests: "open" before, "read" after its
 	// content was read, "listed" once after the first listing.

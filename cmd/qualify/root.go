@@ -64,6 +64,7 @@ func (a *app) root() *cobra.Command {
 		a.corpusCmd(),
 		a.reportCmd(),
 		a.doctorCmd(),
+		a.freezeCmd(),
 		a.initCmd(),
 		a.scoreCmd(),
 		a.storeCmd(),

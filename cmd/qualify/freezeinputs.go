@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/model"
+	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/freeze"
+)
+
+// moduleFiles are frozen with every root that has them.
+var moduleFiles = []string{"go.mod", "go.sum"}
+
+// freezeInputs gathers what a new freeze covers.
+func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
+	file, base, err := readCampaign(name)
+	if err != nil {
+		return freeze.Inputs{}, err
+	}
+	root := f.root
+	if root == "" {
+		root = filepath.Join(base, filepath.FromSlash(file.Freeze.Root))
+	}
+	src := freeze.Source{Campaign: name, Policy: f.policy, Exclude: slices.Concat(file.Freeze.Exclude, f.exclude)}
+	if !strings.HasPrefix(name, builtinPrefix) {
+		if src.Campaign, err = insideRoot(root, name, "campaign"); err != nil {
+			return freeze.Inputs{}, err
+		}
+	}
+	if !strings.HasPrefix(f.policy, policyPrefix) {
+		if src.Policy, err = insideRoot(root, f.policy, "policy"); err != nil {
+			return freeze.Inputs{}, err
+		}
+	}
+	include := slices.Concat(file.Freeze.Include, f.include)
+	for _, m := range moduleFiles {
+		if fileExists(filepath.Join(root, m)) && !covered(include, m) {
+			include = append(include, m)
+		}
+	}
+	if f.sealLog != "" {
+		// The log grows with each use of the freeze.
+		if rel, err := insideRoot(root, f.sealLog, "seal log"); err == nil && covered(include, rel) {
+			src.Exclude = append(src.Exclude, rootPattern(rel))
+			a.talkf("note: %s is left out of the freeze: it goes on growing", rel)
+		}
+	}
+	if f.out != "" {
+		if rel, err := insideRoot(root, f.out, "manifest"); err == nil && covered(include, rel) {
+			src.Exclude = append(src.Exclude, rootPattern(rel))
+			a.talkf("note: %s is left out of the freeze: it is about to hold the manifest", rel)
+		}
+	}
+	in, err := presentInputs(file, base, f.policy, src)
+	if err != nil {
+		return freeze.Inputs{}, err
+	}
+	in.Root, in.Include = root, include
+	binaries := slices.Clone(f.binaries)
+	for _, b := range file.Freeze.Binaries {
+		binaries = append(binaries, filepath.Join(root, filepath.FromSlash(b)))
+	}
+	for _, b := range binaries {
+		described, err := freeze.ReadBinary(b)
+		if err != nil {
+			return freeze.Inputs{}, usagef("binary: %w", err)
+		}
+		in.Binaries = append(in.Binaries, described)
+	}
+	return in, nil
+}
+
+// covered reports whether an included path covers a file.
+func covered(include []string, file string) bool {
+	return slices.ContainsFunc(include, func(p string) bool {
+		p = path.Clean(p)
+		return p == "." || p == file || strings.HasPrefix(file, p+"/")
+	})
+}
+
+// rootPattern is the pattern that leaves out this path and, where it has no
+// slash, files of its name elsewhere too: patterns know no anchor.
+func rootPattern(rel string) string {
+	r := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+	return r.Replace(rel)
+}
+
+// presentInputs reads everything but the files, as it is now, for a campaign.
+func presentInputs(file *campaigns.File, base, policyName string, src freeze.Source) (freeze.Inputs, error) {
+	in := freeze.Inputs{Name: file.Name, Source: src, Prompts: map[string]string{}, Prices: map[string]string{}, Models: map[string]string{}}
+	running, modules, err := freeze.Running()
+	if err != nil {
+		return in, err
+	}
+	in.Binaries, in.Modules = []freeze.Binary{running}, modules
+	for _, m := range knownModes() {
+		for name, text := range m.Prompts() {
+			in.Prompts[m.Name()+"/"+name] = "sha256:" + engine.Digest([]byte(text))
+		}
+	}
+	prices, err := model.ParsePrices(file.Prices)
+	if err != nil {
+		return in, usagef("prices: %w", err)
+	}
+	if err := flatten(in.Prices, prices); err != nil {
+		return in, err
+	}
+	if err := flatten(in.Models, map[string]any{
+		"provider": file.Model.Provider, "name": file.Model.Name, "params": file.Model.Params, "simulated": file.Model.Simulated,
+	}); err != nil {
+		return in, err
+	}
+	if in.Corpus, err = frozenCorpus(file.Corpus, base); err != nil {
+		return in, err
+	}
+	if in.Evaluator, err = frozenEvaluator(); err != nil {
+		return in, err
+	}
+	policy, err := readPolicy(policyName)
+	if err != nil {
+		return in, err
+	}
+	in.Policy = map[string]string{"digest": policy.Digest()}
+	return in, nil
+}
+
+// frozenCorpus digests each split of a corpus apart, with its gold.
+func frozenCorpus(name, base string) (freeze.Corpus, error) {
+	out := freeze.Corpus{Name: name, Splits: map[string]freeze.Split{}}
+	cs, err := loadCases(name, base)
+	if err != nil {
+		return out, err
+	}
+	for _, c := range cs.corpus.Cases {
+		s, ok := out.Splits[c.Split]
+		if !ok {
+			s = freeze.Split{Cases: map[string]string{}, Gold: map[string]string{}}
+			if s.Digest, err = cs.corpus.SplitDigest(c.Split); err != nil {
+				return out, err
+			}
+			out.Splits[c.Split] = s
+		}
+		if s.Cases[c.ID], err = c.Digest(); err != nil {
+			return out, err
+		}
+		if g, ok := cs.gold.Get(c.ID); ok {
+			b, err := engine.Canonical(g)
+			if err != nil {
+				return out, fmt.Errorf("gold of case %s: %w", c.ID, err)
+			}
+			s.Gold[c.ID] = "sha256:" + engine.Digest(b)
+		}
+	}
+	return out, nil
+}
+
+// frozenEvaluator is what names the evaluator: the code it was built from, and
+// how each metric is read.
+func frozenEvaluator() (map[string]string, error) {
+	build, err := readBuild()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{"version": version, "code": build.Code()}
+	if build.Binary != "" {
+		out["code"] = "see binary" // nothing else names the code; each allowed binary is its own
+	}
+	for _, m := range evaluator.Metrics() {
+		b, err := engine.Canonical(m)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", m.Name, err)
+		}
+		out["metric "+m.Name] = "sha256:" + engine.Digest(b)
+	}
+	return out, nil
+}
+
+// flatten writes the scalars of a value by their paths, as their JSON; texts
+// without quotes.
+func flatten(out map[string]string, v any) error {
+	b, err := engine.Canonical(v)
+	if err != nil {
+		return err
+	}
+	return flattenJSON(out, "", b)
+}
+
+func flattenJSON(out map[string]string, at string, raw json.RawMessage) error {
+	sub := func(name string) string { return strings.TrimPrefix(at+"/"+name, "/") }
+	switch raw[0] {
+	case '{':
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		for k, v := range m {
+			if err := flattenJSON(out, sub(k), v); err != nil {
+				return err
+			}
+		}
+	case '[':
+		var l []json.RawMessage
+		if err := json.Unmarshal(raw, &l); err != nil {
+			return err
+		}
+		for i, v := range l {
+			if err := flattenJSON(out, sub(strconv.Itoa(i)), v); err != nil {
+				return err
+			}
+		}
+	case '"':
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		out[at] = s
+	default:
+		out[at] = string(raw)
+	}
+	return nil
+}
+
+// presentInputsOf gathers what a frozen manifest covers as it is now, from the
+// sources that the manifest names, in the folder root.
+func presentInputsOf(m *freeze.Manifest, root string) (freeze.Inputs, error) {
+	place := func(name, builtin string) string {
+		if strings.HasPrefix(name, builtin) {
+			return name
+		}
+		return filepath.Join(root, filepath.FromSlash(name))
+	}
+	name := place(m.Source.Campaign, builtinPrefix)
+	if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, builtinPrefix) {
+		return freeze.Inputs{}, usagef("campaign %s of the freeze: %w; give the frozen folder with --root", name, cause(err))
+	}
+	file, base, err := readCampaign(name)
+	if err != nil {
+		return freeze.Inputs{}, err
+	}
+	in, err := presentInputs(file, base, place(m.Source.Policy, policyPrefix), m.Source)
+	if err != nil {
+		return freeze.Inputs{}, err
+	}
+	in.Root, in.Include = root, m.Includes()
+	return in, nil
+}
