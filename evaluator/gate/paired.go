@@ -246,7 +246,15 @@ func (t *test) conclude(alpha, pass, fail float64, count int) {
 	}
 	r := t.rule
 	what := "margin " + say(*r.Margin)
-	if r.compare == SuperiorTo && *r.Margin == 0 {
+	switch m := evaluator.Metrics()[r.metric]; {
+	case m.Scale == evaluator.ScaleRatio:
+		// The bounds are of the ratio, so the limit is one too (see contrastOf).
+		limit := *r.Margin
+		if r.compare == NonInferiorTo {
+			limit = -limit
+		}
+		what = say(1+float64(m.Better)*limit) + " times the baseline"
+	case r.compare == SuperiorTo && *r.Margin == 0:
 		what = "0"
 	}
 	switch {
