@@ -678,10 +678,212 @@ func TestR43_CallsOvertakenBeforeTheyWereMade(t *testing.T) {
 	}
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
 	twist(d, "keeper")
+	d.finish("keeper", engine.StatusDone, "fixed")
+	if d.notes(NoteHeld) != 0 || d.call("writer").Request == nil {
+		t.Fatal(d.lines())
+	}
 	d.owner(engine.MsgRequest, "how is it going?")
 	twist(d, "coordinator")
 	if e := d.m.st.Inbox[0]; e.Spent != 1 {
 		t.Fatalf("%+v", e)
 	}
 	twist(reviewing(t, testSpec()), "auditor")
+}
+
+// R44: what a readmitted result goes on to ask for is bound to the present
+// control revision, and its outcome is used at once.
+func TestR44_WorkGoesOnAfterReadmission(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	op := engine.OperationID("room", d.call("keeper").Key)
+	d.control(engine.CommandPause)
+	d.reply("keeper", "", engine.ToolCall{ID: "x", Tool: "fix", Args: engine.JSONText([]byte(`{"id":"i-17"}`))})
+	if d.count(engine.OpTool) != 0 {
+		t.Fatal("a held reply acts")
+	}
+	d.control(engine.CommandResume)
+	d.command("k", engine.CommandRequest{Kind: engine.CommandReadmit, Op: op, Expected: 2}, nil)
+	c := d.call("keeper")
+	d.outcome(c, engine.Event{Kind: engine.EvToolOK, Tool: &engine.ToolResult{Tool: "fix", Args: c.Tool.Args, Result: engine.Plain("ok"), Write: true}})
+	if d.notes(NoteHeld) != 1 || d.call("keeper").Request == nil {
+		t.Fatal(d.lines())
+	}
+}
+
+// R7: a decision consumes the messages about its own objective, and what a
+// paused objective was told stays until it is read.
+func TestR7_ADecisionConsumesNoWordAboutAnother(t *testing.T) {
+	t.Parallel()
+	d := twoObjectives(t)
+	first, second := d.m.st.Open[0].ID, d.m.st.Open[1].ID
+	tell := func(objective, text string) {
+		t.Helper()
+		d.send(engine.Event{Kind: engine.EvOwnerMessage, Message: &engine.OwnerMessage{
+			ID: text, Type: engine.MsgRequest, From: "ana", Text: engine.Plain(text), Objective: objective,
+		}})
+	}
+	d.command("p", engine.CommandRequest{Kind: engine.CommandPause, Objective: second}, nil)
+	tell(second, "and greet him")
+	if d.count(engine.OpInterpret) != 2 {
+		t.Fatal("a message about a paused objective was read")
+	}
+	tell(first, "i-18 too")
+	if d.shown().ObjectiveID != first {
+		t.Fatal(d.shown().ObjectiveID)
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	if len(d.m.st.Inbox) != 1 || d.m.st.Inbox[0].Objective != second {
+		t.Fatalf("%+v", d.m.st.Inbox)
+	}
+	d.command("r", engine.CommandRequest{Kind: engine.CommandResume, Objective: second, Expected: 1}, nil)
+	if req := d.shown(); req.ObjectiveID != second || req.ControlRevision != 2 {
+		t.Fatalf("%+v", req)
+	}
+}
+
+// R50: two participants of one agent identity are one reviewer.
+func TestR50_OneIdentityReviewsOnce(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	spec.Reviewers = 2
+	spec.Agents = slices.Insert(spec.Agents, 4, engine.Participant{ID: "auditor2", Agent: "agent-a", Role: engine.RoleReviewer, Description: "the auditor's other self", Tools: []string{"list"}})
+	d := reviewing(t, spec)
+	if d.call("auditor").Request == nil || d.call("second").Request == nil || slices.ContainsFunc(d.open, func(c engine.Call) bool { return c.Agent == "auditor2" }) {
+		t.Fatal(d.lines())
+	}
+}
+
+// R52: a verdict that was admitted before a pause stands: it completes the
+// objective once the owner's message is read, after the resume, and is not
+// bought again.
+func TestR52_AnAdmittedVerdictStandsOverAPause(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	d.owner(engine.MsgReply, "by the way")
+	d.verdict("auditor", "met", "met")
+	d.control(engine.CommandPause)
+	d.control(engine.CommandResume)
+	if d.status() != StatusVerifying {
+		t.Fatal(d.status())
+	}
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop}) // stale: asked before the pause
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	if d.status() != StatusCompleted || d.count(engine.OpReview) != 1 {
+		t.Fatal(d.status(), d.lines())
+	}
+}
+
+// A room whose objectives are all paused rests without asking anybody
+// anything; after the resume it works, and rests again with a reason.
+func TestR43_APausedRoomRests(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.refuse("keeper", engine.EvDispatchRefused, engine.CodeStaleRevision)
+	d.owner(engine.MsgReply, "go on")
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	d.control(engine.CommandPause)
+	says := len(d.said)
+	d.finish("keeper", engine.StatusDone, "fixed")
+	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" {
+		t.Fatal(diff)
+	}
+	d.owner(engine.MsgReply, "are you there?")
+	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" || d.notes(NoteHeld) != 1 {
+		t.Fatal(diff)
+	}
+	d.control(engine.CommandResume)
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideNoop})
+	if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" {
+		t.Fatal(diff) // only the held result is left
+	}
+	for id := range d.said {
+		if strings.HasPrefix(id, "still") || len(d.said) > says+4 {
+			t.Fatal(d.said)
+		}
+	}
+	d.control(engine.CommandPause)
+	if diff := cmp.Diff([]string{"answer ", "end escalated"}, d.acts()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// R63: a correction during a pause takes an objective out of the states that
+// wait for a person, when the pause ends.
+func TestR63_ACorrectionReachesAPausedObjective(t *testing.T) {
+	t.Parallel()
+	d := reviewing(t, testSpec())
+	d.verdict("auditor", "unknown", "met")
+	d.control(engine.CommandPause)
+	d.owner(engine.MsgCorrection, "then leave i-17")
+	if d.status() != StatusPaused {
+		t.Fatal(d.status())
+	}
+	d.control(engine.CommandResume)
+	if d.status() != StatusActive || d.shown().Reason != "message" {
+		t.Fatal(d.status(), d.lines())
+	}
+}
+
+// R7: an objective opened beside another continues no completed one; a
+// completed one leaves no tasks behind when the next completes; and when the
+// owner cancels the last open one, what is completed is claimed if it meets
+// every criterion.
+func TestR7_CompletedObjectivesBesideOpenOnes(t *testing.T) {
+	t.Parallel()
+	d := twoObjectives(t)
+	d.finish("writer", engine.StatusDone, "dear Ben")
+	d.verdict("auditor", "met", "met")
+	done := d.m.st.Past.ID
+	d.owner(engine.MsgRequest, "and one for Eva")
+	d.plan(create(with(reportStep(), func(s *engine.PlanStep) { s.Key, s.Criteria = "eva", []string{"c1", "c2"} })))
+	third := d.objective()
+	if third.Continues != "" || d.m.st.Past.ID != done || third.Plan.Version != 1 {
+		t.Fatalf("%+v", third)
+	}
+	d.finish("writer", engine.StatusDone, "dear Eva")
+	d.verdict("auditor", "met", "met")
+	if d.m.st.Past.ID != third.ID || len(d.m.st.Tasks) != 2 { // Eva's, and the one the keeper works on
+		t.Fatal(d.m.st.Past.ID, d.m.st.Tasks)
+	}
+	if d.m.st.Claim != "" {
+		t.Fatal("claimed while an objective is open")
+	}
+	d.control(engine.CommandCancel)
+	if d.m.st.Claim != "coordinator" {
+		t.Fatal(d.lines())
+	}
+}
+
+// R7: criteria count as met only while the objective that meets them is not
+// taken up again.
+func TestR7_ATakenUpObjectiveMeetsNothing(t *testing.T) {
+	t.Parallel()
+	d := start(t, testSpec())
+	d.owner(engine.MsgRequest, "do c1")
+	d.plan(serving("c1", "writer"))
+	d.owner(engine.MsgRequest, "do c2")
+	d.plan(serving("c2", "keeper")) // beside the first
+	d.finish("writer", engine.StatusDone, "one")
+	d.verdict("auditor", "met")
+	if d.m.st.Claim != "" || len(d.m.st.Met) != 1 {
+		t.Fatal(d.m.st.Met, d.lines())
+	}
+	d.control(engine.CommandCancel)
+	if d.m.st.Claim != "" {
+		t.Fatal("claimed although a criterion is met by nobody")
+	}
+	d.owner(engine.MsgCorrection, "not like that")
+	d.plan(revise(with(reportStep(), func(s *engine.PlanStep) { s.Key = "again" })))
+	if len(d.m.st.Met) != 0 || d.objective().Continues == "" {
+		t.Fatal(d.m.st.Met, d.lines())
+	}
+}
+
+// serving opens an objective for one criterion, by one participant.
+func serving(criterion, who string) engine.PlanEnvelope {
+	env := create(with(reportStep(), func(s *engine.PlanStep) {
+		s.Key, s.Participant, s.ActionLevel, s.Tools, s.Criteria = criterion, who, engine.ActionRead, nil, []string{criterion}
+	}))
+	env.Criteria = []string{criterion}
+	return env
 }

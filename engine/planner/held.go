@@ -83,7 +83,6 @@ func (m *Machine) readmit(t *turn, c *engine.OwnerCommand, a *engine.Answer) err
 	} else if s := o.slot(*h.Event.Key); s != nil && s.Held {
 		use = func() error {
 			s.Held, s.Control = false, o.ControlRevision
-			o.Report.ControlRevision = o.ControlRevision
 			return m.onReview(sub, o, s)
 		}
 	}

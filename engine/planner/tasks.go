@@ -132,15 +132,6 @@ func (m *Machine) keptTasks(o, prev *objective) []keptTask {
 	if o != nil {
 		out = append(out, o.TaskIDs...)
 	}
-	// A task of another objective is nobody's to keep.
-	for _, other := range st.Open {
-		if other == o {
-			continue
-		}
-		for _, w := range other.Works {
-			out = append(out, keptTask{ID: w.Step.TaskID, Digest: w.Step.Digest})
-		}
-	}
 	return out
 }
 
