@@ -164,29 +164,58 @@ func (x *exporter) op(op store.Op, atUS int64) error {
 	return x.w.Op(r)
 }
 
+// eventBody is the body of an event's record that is no tool's.
+type eventBody struct {
+	ID      string               `json:"id"`
+	Message *string              `json:"message,omitempty"`
+	Reply   *engine.ModelReply   `json:"reply,omitempty"`
+	Refusal *engine.Refusal      `json:"refusal,omitempty"`
+	Timer   string               `json:"timer,omitempty"`
+	Command *engine.OwnerCommand `json:"command,omitempty"`
+}
+
+// toolBody is the body of a tool event's record.
+type toolBody struct {
+	ID     string       `json:"id"`
+	Tool   string       `json:"tool"`
+	Agent  string       `json:"agent"`
+	Task   string       `json:"task"`
+	Args   any          `json:"args"`
+	Key    string       `json:"key"`
+	Target string       `json:"target"`
+	Write  bool         `json:"write"`
+	Result *engine.Text `json:"result,omitempty"`
+}
+
+// noteBody is the body of a note's record.
+type noteBody struct {
+	Note string `json:"note"`
+	Body any    `json:"body"`
+}
+
 func (x *exporter) event(ev engine.Event) error {
-	body := map[string]any{"id": ev.ID}
+	body := &eventBody{ID: ev.ID}
 	switch {
 	case ev.Message != nil:
 		if err := x.w.Owner(trace.Owner{AtUS: ev.AtUS, ID: ev.Message.ID, Type: ev.Message.Type, From: ev.Message.From, Text: ev.Message.Text.S}); err != nil {
 			return err
 		}
-		body["message"] = ev.Message.ID
+		body.Message = &ev.Message.ID
 	case ev.Tool != nil:
-		body["tool"], body["agent"], body["task"] = ev.Tool.Tool, ev.Tool.Agent, ev.Tool.Task
-		body["args"] = inlineJSON(ev.Tool.Args.S)
-		body["key"], body["target"], body["write"] = ev.Tool.IdemID, ev.Tool.Target, ev.Tool.Write
-		if !ev.Tool.Result.IsZero() {
-			body["result"] = ev.Tool.Result
+		t := ev.Tool
+		b := &toolBody{ID: ev.ID, Tool: t.Tool, Agent: t.Agent, Task: t.Task, Args: inlineJSON(t.Args.S), Key: t.IdemID, Target: t.Target, Write: t.Write}
+		if !t.Result.IsZero() {
+			b.Result = &t.Result
 		}
+		return x.record(ev, string(ev.Kind), ev.Op, b, true)
 	case ev.Reply != nil:
-		body["reply"] = ev.Reply
+		body.Reply = ev.Reply
 	case ev.Refusal != nil:
-		body["refusal"] = ev.Refusal
+		body.Refusal = ev.Refusal
 	case ev.Timer != "":
-		body["timer"] = ev.Timer
+		body.Timer = ev.Timer
 	case ev.Command != nil:
-		body["command"] = ev.Command
+		body.Command = ev.Command
 	}
 	return x.record(ev, string(ev.Kind), ev.Op, body, true)
 }
@@ -227,7 +256,7 @@ func (x *exporter) command(ev engine.Event, c *engine.Command) error {
 		x.artifacts[a.Name] = trace.Artifact{Name: a.Name, Version: a.Version, By: a.By, Text: a.Text.S}
 		body = map[string]any{"name": a.Name, "version": a.Version, "by": a.By, "task": a.Task, "text": a.Text}
 	case engine.CmdNote:
-		body = map[string]any{"note": c.Note.Kind, "body": inlineJSON(c.Note.Body.S)}
+		body = &noteBody{Note: c.Note.Kind, Body: inlineJSON(c.Note.Body.S)}
 	case engine.CmdEnd:
 		body = c.End
 	case engine.CmdPost:
