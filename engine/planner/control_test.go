@@ -873,7 +873,7 @@ func TestR7_ATakenUpObjectiveMeetsNothing(t *testing.T) {
 		t.Fatal("claimed although a criterion is met by nobody")
 	}
 	d.owner(engine.MsgCorrection, "not like that")
-	d.plan(revise(with(reportStep(), func(s *engine.PlanStep) { s.Key = "again" })))
+	d.plan(revise(with(reportStep(), func(s *engine.PlanStep) { s.Key, s.Criteria = "again", []string{"c1", "c2"} })))
 	if len(d.m.st.Met) != 0 || d.objective().Continues == "" {
 		t.Fatal(d.m.st.Met, d.lines())
 	}
