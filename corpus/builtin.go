@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// The built-in cases, by family folder: a wildcard would embed the gold files
-// that lie in the same tree.
+// The built-in cases by family folder, dev families first, then holdout ones: a
+// wildcard would embed the gold files that lie in the same tree.
 //
 //go:embed answer/*.yaml brief/*.yaml change/*.yaml errand/*.yaml facts/*.yaml ledger/*.yaml triage/*.yaml
+//go:embed access/*.yaml ballot/*.yaml convert/*.yaml refund/*.yaml rollout/*.yaml schedule/*.yaml shipping/*.yaml stock/*.yaml
 var builtin embed.FS
 
 var loadBuiltin = sync.OnceValues(func() (*Corpus, error) { return Load(builtin) })

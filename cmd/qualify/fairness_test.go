@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/corpus/gold"
 	"github.com/agentrooms/qualify/evaluator"
 )
@@ -16,10 +17,26 @@ import (
 // long reports whether the long counts are asked for (make test-long).
 func long() bool { return os.Getenv("QUALIFY_LONG") != "" }
 
-// With all rates 0 and world faults off every arm does every case (DESIGN §5).
+// With all rates 0 and world faults off every arm does every case (DESIGN §5),
+// in both splits.
 func TestFairness_PerfectModelScoresOneInEveryArm(t *testing.T) {
 	t.Parallel()
-	s := simulation{seed: 3, trials: 2, noFaults: true}.run(t)
+	for _, s := range []struct {
+		split string
+		simulation
+	}{
+		{corpus.SplitDev, simulation{seed: 3, trials: 2, noFaults: true}},
+		{corpus.SplitHoldout, simulation{seed: 3, trials: 1, noFaults: true, holdout: true}},
+	} {
+		t.Run(s.split, func(t *testing.T) {
+			t.Parallel()
+			scoresOne(t, s.run(t))
+		})
+	}
+}
+
+func scoresOne(t *testing.T, s simResult) {
+	t.Helper()
 	for _, arm := range []string{"legacy", "selective", "planner"} {
 		a := s.arm(t, arm)
 		if s.completion(t, arm) != 1 || a.False.Count != 0 || a.Denominators.ClaimedMet != a.Denominators.Planned {
