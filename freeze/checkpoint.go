@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,6 +148,12 @@ func openCheckpoint(msg []byte, keys []note.Verifier) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint: not signed by %s", ErrLog, keys[0].Name())
 	case err != nil:
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint: %w", ErrLog, err)
+	}
+	for _, sig := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
+		// The library takes any spelling of a signature's base64.
+		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
+			return Checkpoint{}, fmt.Errorf("%w: checkpoint: signature of %s: %w", ErrLog, sig.Name, err)
+		}
 	}
 	lines := strings.Split(n.Text, "\n")
 	if len(lines) != 4 || lines[0] != Origin {

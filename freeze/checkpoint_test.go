@@ -119,6 +119,19 @@ func TestQ4_EveryBitOfACheckpointIsGuarded(t *testing.T) {
 			}
 		}
 	}
+	// The last character of the signature carries two bits that mean nothing.
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	last := len(msg) - 3 // before "=\n"
+	if msg[last+1] != '=' {
+		t.Fatalf("checkpoint %q does not end in one pad", msg)
+	}
+	for i := range len(alphabet) {
+		other := bytes.Clone(msg)
+		other[last] = alphabet[i]
+		if _, err := CheckCheckpoint(rows, other, verifier); (err == nil) != (other[last] == msg[last]) {
+			t.Errorf("the signature spelled %q: %v", other[last], err)
+		}
+	}
 	for _, text := range []string{"", "x\n", Origin + "\n08\n" + strings.Repeat("A", 43) + "=\n", Origin + "\n-1\n" + strings.Repeat("A", 43) + "=\n", Origin + "\n8\nAAAA\n", Origin + "\n8\n" + strings.Repeat("A", 43) + "=\nmore\n"} {
 		if text == "" {
 			text = "\n"

@@ -50,7 +50,7 @@ func list(ctx context.Context, root *os.Root, o HashOptions) (*listing, error) {
 	}
 	for _, p := range o.Exclude {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return nil, fmt.Errorf("exclude %q: no pattern of file names", p)
+			return nil, fmt.Errorf("%w: exclude %q: no pattern of file names", ErrPaths, p)
 		}
 	}
 	l := &listing{folders: map[string]bool{}}
@@ -64,7 +64,7 @@ func list(ctx context.Context, root *os.Root, o HashOptions) (*listing, error) {
 			if o.Gone {
 				continue
 			}
-			found.add(fmt.Errorf("include %s: holds no file", p))
+			found.add(fmt.Errorf("%w: include %s: holds no file", ErrPaths, p))
 		}
 		slices.SortFunc(l.nodes[from:], func(a, b node) int { return cmp.Compare(a.file.Name, b.file.Name) })
 		l.trees = append(l.trees, span{p, from, len(l.nodes)})
@@ -78,13 +78,13 @@ func list(ctx context.Context, root *os.Root, o HashOptions) (*listing, error) {
 // cleanIncludes checks and sorts the included paths.
 func cleanIncludes(paths []string) ([]string, error) {
 	if len(paths) == 0 {
-		return nil, errors.New("nothing to freeze: name files and folders with freeze.include or --include")
+		return nil, fmt.Errorf("%w: nothing to freeze: name files and folders with freeze.include or --include", ErrPaths)
 	}
 	out := make([]string, 0, len(paths))
 	for _, p := range paths {
 		c := path.Clean(p)
 		if p == "" || !fs.ValidPath(c) {
-			return nil, fmt.Errorf("include %q: no path inside the root; write it relative to the root, with slashes", p)
+			return nil, fmt.Errorf("%w: include %q: no path inside the root; write it relative to the root, with slashes", ErrPaths, p)
 		}
 		out = append(out, c)
 	}
@@ -92,7 +92,7 @@ func cleanIncludes(paths []string) ([]string, error) {
 	for i, p := range out {
 		for _, q := range out[i+1:] {
 			if p == q || p == "." || strings.HasPrefix(q, p+"/") {
-				return nil, fmt.Errorf("include %s: is covered by include %s already; leave it out", q, p)
+				return nil, fmt.Errorf("%w: include %s: is covered by include %s already; leave it out", ErrPaths, q, p)
 			}
 		}
 	}

@@ -21,6 +21,9 @@ var (
 	// ErrUnfreezable means that something in a tree cannot be frozen: a special
 	// file, a name that collides, a link that leads outside.
 	ErrUnfreezable = errors.New("cannot be frozen")
+	// ErrPaths means that the lists of HashOptions name nothing that can be
+	// hashed.
+	ErrPaths = errors.New("freeze paths")
 )
 
 // HashOptions say what HashTrees covers and how.

@@ -34,7 +34,7 @@ func freezeFault(err error) error {
 	switch {
 	case errors.Is(err, freeze.ErrLog):
 		return failf(exitRefused, "%w", err)
-	case errors.Is(err, freeze.ErrManifest), errors.Is(err, freeze.ErrChanged), errors.Is(err, freeze.ErrUnfreezable), errors.As(err, new(*fs.PathError)):
+	case errors.Is(err, freeze.ErrManifest), errors.Is(err, freeze.ErrChanged), errors.Is(err, freeze.ErrUnfreezable), errors.Is(err, freeze.ErrPaths), errors.As(err, new(*fs.PathError)):
 		return usagef("%w", err)
 	}
 	return err

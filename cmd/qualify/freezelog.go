@@ -66,12 +66,6 @@ one in FILE, the one that verifies in FILE.pub.`,
 	fl.StringVar(&f.newKey, "new-key", "", "make a key in `FILE` and FILE.pub")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document")
 	sealLogFlag(c, &f.sealLog)
-	for _, x := range []string{"verify", "checkpoint", "key", "head", "compare"} {
-		for _, y := range []string{"sign", "new-key"} {
-			c.MarkFlagsMutuallyExclusive(x, y)
-		}
-	}
-	c.MarkFlagsMutuallyExclusive("sign", "new-key", "export")
 	return c
 }
 
@@ -85,6 +79,10 @@ func (a *app) freezeLog(ctx context.Context, file string, f logFlags) error {
 		return usagef("freeze log: give FILE or --seal-log, not both")
 	case file != "" && f.sign != "":
 		return usagef("freeze log: --sign appends to the log of the store; leave FILE out, and give the file with --seal-log")
+	case f.newKey != "" && (f.sign != "" || f.export != "" || f.verifies() || file != ""):
+		return usagef("freeze log: --new-key only makes a key; leave the rest out")
+	case f.sign != "" && (f.export != "" || f.verifies()):
+		return usagef("freeze log: --sign refuses a log with faults anyhow; verify, compare and export it before or after")
 	case f.newKey != "":
 		return a.newSealKey(f.newKey)
 	case f.sign != "":

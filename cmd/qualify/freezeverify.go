@@ -201,6 +201,9 @@ file; without it the newest freeze of the seal log. With --manifest the manifest
 itself is printed, in the canonical form whose digest is the id.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if asJSON && asManifest || files && (asJSON || asManifest) {
+				return usagef("freeze show: --json, --manifest and --files are three forms; give one of them")
+			}
 			f, head, err := a.findFreeze(c.Context(), firstOf(args), sealLog)
 			if err != nil {
 				return freezeFault(err)
@@ -224,7 +227,6 @@ itself is printed, in the canonical form whose digest is the id.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().BoolVar(&asManifest, "manifest", false, "print the manifest in canonical form")
 	c.Flags().BoolVar(&files, "files", false, "list every file")
-	c.MarkFlagsMutuallyExclusive("json", "manifest", "files")
 	sealLogFlag(c, &sealLog)
 	return c
 }
