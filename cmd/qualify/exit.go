@@ -85,6 +85,9 @@ func exitCode(err error) int {
 		{store.ErrNotFound, exitUsage},
 		{fs.ErrNotExist, exitUsage},
 		{fs.ErrPermission, exitUsage},
+		{syscall.EROFS, exitUsage},
+		{syscall.ENOTDIR, exitUsage},
+		{syscall.ENAMETOOLONG, exitUsage},
 	} {
 		if errors.Is(err, m.target) {
 			return m.code
@@ -113,6 +116,9 @@ func report(stderr io.Writer, err error) int {
 	case exitRefused:
 		if engine.CodeOf(err) == engine.CodeVersionMismatch {
 			text += "; the build that made the room can still run and read it"
+		}
+		if errors.Is(err, store.ErrReadOnly) && own == nil {
+			text += "; run as a user who may write to it, or name another with --store"
 		}
 	case exitLimit:
 		if errors.Is(err, store.ErrFull) || errors.Is(err, syscall.ENOSPC) {

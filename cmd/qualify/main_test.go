@@ -81,6 +81,9 @@ func TestExitCodes(t *testing.T) {
 		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, exitLimit},
 		{fmt.Errorf("room r: %w", engine.Errorf(engine.CodeVersionMismatch, "made by a@1, this is a@2")), exitRefused},
 		{engine.Errorf(engine.CodeConflict, "rows differ"), exitInternal},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, exitUsage},
+		{&fs.PathError{Op: "lstat", Path: "x", Err: syscall.ENAMETOOLONG}, exitUsage},
+		{fmt.Errorf("insert: %w", store.ErrReadOnly), exitRefused},
 		{fmt.Errorf("run: %w", context.Canceled), exitInterrupted},
 		{errors.New("anything else"), exitInternal},
 	} {
@@ -124,6 +127,10 @@ func TestReportOfManyFaultsAndLongNamesIsOneReadableLine(t *testing.T) {
 		{
 			fmt.Errorf("room r: %w", engine.Errorf(engine.CodeVersionMismatch, "made by a@1, this is a@2")),
 			"room r: VERSION_MISMATCH: made by a@1, this is a@2; the build that made the room can still run and read it",
+		},
+		{
+			fmt.Errorf("insert: %w", store.ErrReadOnly),
+			"insert: store is read-only; run as a user who may write to it, or name another with --store",
 		},
 		{usagef("name %q is long", long), `name "` + strings.Repeat("é", 372) + " … " + strings.Repeat("é", 95) + `" is long`},
 	} {

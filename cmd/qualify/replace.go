@@ -38,7 +38,7 @@ var realDisk = disk{
 func replaceFile(d disk, path string, content []byte) error {
 	tmp, err := d.create(path)
 	if err != nil {
-		return usagef("%w", err)
+		return usagef("write %s: %w", path, err)
 	}
 	_, err = tmp.Write(content)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())

@@ -267,6 +267,9 @@ func (a *app) grantCommand(g campaigns.Grant) string {
 	if g.Ceiling != campaigns.OwnerCeiling || g.Funds != store.FundsReal {
 		words = append(words, "--ceiling", shellWord(g.Ceiling))
 	}
+	if g.Ceiling == campaigns.OwnerCeiling && g.Funds != store.FundsReal { // both funds may have one of this name
+		words = append(words, "--funds", string(g.Funds))
+	}
 	for _, ref := range g.Ack {
 		words = append(words, "--ack", shellWord(ref))
 	}

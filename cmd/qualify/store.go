@@ -60,7 +60,7 @@ func (a *app) openStore(ctx context.Context, access storeAccess) (store.Store, e
 	case errors.Is(err, store.ErrCorrupt):
 		return nil, usagef("%w; name another with --store", err)
 	case errors.Is(err, store.ErrReadOnly):
-		return nil, fmt.Errorf("%w; copy the store with all its files to a folder that can be written to, or name another with --store", err)
+		return nil, failf(exitRefused, "%w; copy the store with all its files to a folder that can be written to, or name another with --store", err)
 	case errors.As(err, new(*fs.PathError)):
 		return nil, usagef("%w; name another with --store", err) // a name too long, a folder that is a file or may not be written to
 	}

@@ -166,6 +166,9 @@ name it with --store sqlite:PATH.`,
 		Args: exactArgs("PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			target := args[0]
+			if target == "" {
+				return usagef("backup: PATH is empty; name the file to write")
+			}
 			if info, err := os.Stat(filepath.Dir(target)); err != nil || !info.IsDir() {
 				return usagef("backup %s: %s is no folder; make it first", target, filepath.Dir(target))
 			}
