@@ -10,7 +10,7 @@ import (
 // wildcard would embed the gold files that lie in the same tree.
 //
 //go:embed answer/*.yaml brief/*.yaml change/*.yaml errand/*.yaml facts/*.yaml ledger/*.yaml triage/*.yaml
-//go:embed access/*.yaml ballot/*.yaml convert/*.yaml refund/*.yaml rollout/*.yaml schedule/*.yaml shipping/*.yaml stock/*.yaml
+//go:embed access/*.yaml ballot/*.yaml convert/*.yaml quote/*.yaml refund/*.yaml rollout/*.yaml schedule/*.yaml shipping/*.yaml stock/*.yaml
 var builtin embed.FS
 
 var loadBuiltin = sync.OnceValues(func() (*Corpus, error) { return Load(builtin) })
