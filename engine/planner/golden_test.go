@@ -522,7 +522,7 @@ func (p *played) expect(t *testing.T, want map[engine.OpKind]int) {
 // (after every commit, mark, call and receipt) and restarted, comes to the
 // same rows, states, calls and money, when the model can be asked what became
 // of a call.
-func TestR49_GoldenScenariosStoppedAnywhereAreTheSame(t *testing.T) {
+func TestR49_R65_GoldenScenariosStoppedAnywhereAreTheSame(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenes() {
 		t.Run(name, func(t *testing.T) {
@@ -627,7 +627,7 @@ func proves(t *testing.T, st *memory.Store, g *played, j *model.MemoryJournal) i
 
 // A4, R38: usage that is missing is charged at the bound and the result is
 // used. A5, R39: an overrun halts the room until the owner's grant names it.
-// Both scenes are stopped everywhere by TestR49 too.
+// Both scenes are stopped everywhere by TestR49_R65 too.
 func TestA4_A5_MissingUsageAndOverruns(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"missing usage", "an overrun halts until it is acknowledged"} {
