@@ -10,7 +10,8 @@ import (
 
 // lookCell is a world judged by a policy that may be asked before the end.
 type lookCell struct {
-	method   string
+	method   string // name, of lookMethods
+	line     string
 	truth    *truth
 	families int
 }
@@ -23,8 +24,8 @@ type lookTally struct {
 
 // lookMethods are the lines that take the place of the policy's own.
 var lookMethods = []struct{ name, line string }{
-	{"looks at 50 and 100 %, O'Brien-Fleming", "sequential: {method: looks, at: [0.5, 1]}"},
-	{"e-process, stopped by chance, then at the end", "sequential: {method: e_process}"},
+	{"looks at 50 and 100 % by O'Brien-Fleming", "sequential: {method: looks, at: [0.5, 1]}"},
+	{"e-process, stopped by chance and at the end", "sequential: {method: e_process}"},
 }
 
 func lookPolicy(line string) (*Policy, error) {
@@ -49,7 +50,7 @@ func lookCells(worlds []truth, families []int) []lookCell {
 			switch worlds[i].letter {
 			case "B", "C", "E":
 				for _, f := range families {
-					out = append(out, lookCell{m.line, &worlds[i], f})
+					out = append(out, lookCell{m.name, m.line, &worlds[i], f})
 				}
 			}
 		}
@@ -65,7 +66,7 @@ func (c lookCell) campaignsOf(n int, seed, index uint64) ([]lookTally, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := lookPolicy(c.method)
+	p, err := lookPolicy(c.line)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (c lookCell) campaignsOf(n int, seed, index uint64) ([]lookTally, error) {
 	return out, nil
 }
 
-// looks judges n campaigns of every cell.
+// runLooks judges as many campaigns of every cell of lookCells as of the others.
 func (c *calibration) runLooks(worlds []truth, families []int) error {
 	c.lookCells = lookCells(worlds, families)
 	c.lookTallies = make([][]lookTally, len(c.lookCells))
@@ -159,13 +160,7 @@ func (c *calibration) lookTable(f printer) {
 		"the rule is at its margin, in E the planner is better by 15 points. The e-process is stopped at a share between 25 and 75 %% that does not\n" +
 		"depend on results.\n\n| method | world | families | completion-than-legacy | better-than-legacy |\n|---|---|---|---|---|\n")
 	for i, x := range c.lookCells {
-		name := ""
-		for _, m := range lookMethods {
-			if m.line == x.method {
-				name = m.name
-			}
-		}
-		f("| %s | %s | %d |", name, x.truth.letter, x.families)
+		f("| %s | %s | %d |", x.method, x.truth.letter, x.families)
 		for _, id := range []string{"completion-than-legacy", "better-than-legacy"} {
 			for r := range c.rules {
 				if c.rules[r].ID != id {
