@@ -333,6 +333,10 @@ func invariants(t testing.TB, g *played, j *model.MemoryJournal) {
 // scenes are the golden scenarios of the issue.
 func scenes() map[string]scene {
 	ask := []engine.OwnerSay{say("m1", engine.MsgRequest, "please fix the books", 0)}
+	again := func(id string, l engine.OwnerSay, at int64) engine.OwnerSay {
+		l.EventID, l.AtUS = "owner/"+id, at*second
+		return l
+	}
 	control := func(key, kind string, expected int, at int64) engine.OwnerSay {
 		return order(key, engine.CommandRequest{Kind: kind, Objective: objectiveOf("m1"), Expected: expected}, at)
 	}
@@ -402,6 +406,22 @@ func scenes() map[string]scene {
 				g.expect(t, map[engine.OpKind]int{engine.OpInterpret: 1, engine.OpSpecialist: 2, engine.OpReview: 1})
 				if len(g.answers) != 3 || g.answers[2].Admission != string(planner.AdmissionReadmitted) || len(g.notes[planner.NoteHeld]) != 1 {
 					t.Errorf("%+v", g.answers)
+				}
+			},
+		},
+		"a key is used again": {
+			lines: append(slices.Clone(ask), control("k", engine.CommandPause, 0, 15), again("k2", control("k", engine.CommandPause, 0, 0), 16),
+				again("k3", control("k", engine.CommandCancel, 1, 0), 17), control("r", engine.CommandResume, 1, 60),
+				order("a", engine.CommandRequest{Kind: engine.CommandReadmit, Op: callOf("m1", 1, "fix"), Expected: 2}, 70), again("k4", control("k", engine.CommandPause, 0, 0), 200)),
+			plan: usual, work: done, verdict: always("met"), end: runtime.Completed, took: func(string) int64 { return 10 },
+			want: func(t *testing.T, g *played) {
+				var got []string
+				for _, a := range g.answers {
+					got = append(got, fmt.Sprintf("%s %s %t %s", a.Key, a.Code, a.Repeated, a.Status))
+				}
+				want := []string{"k  false paused", "k  true paused", "k CONFLICT true ", "r  false active", "a  false active", "k  true paused"}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
 				}
 			},
 		},
@@ -692,5 +712,26 @@ func load(t *testing.T, st *memory.Store, room string, texts []*engine.Text) {
 			t.Fatal(err)
 		}
 		x.S = string(b[x.Blob.Digest])
+	}
+}
+
+// R40: a room on an allotment cannot be granted more than it: the owner's
+// ceiling is drawn in allotments only.
+func TestR40_AGrantStaysInsideTheAllotment(t *testing.T) {
+	t.Parallel()
+	s := scenes()["a grant lets the loop go on"]
+	cfg := s.config(t, memory.New(memory.Options{}), &model.MemoryJournal{}, false, nil)
+	cfg.Allotment = "allotment-1"
+	if _, err := runtime.Run(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	g := &played{}
+	g.read(t, cfg)
+	l, err := cfg.Store.Load(t.Context(), cfg.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Head.Money.Limit != s.budget || len(g.answers) != 2 || g.answers[0].Code != engine.CodeForbidden {
+		t.Fatalf("%+v %+v", l.Head.Money, g.answers)
 	}
 }
