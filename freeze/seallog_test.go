@@ -52,14 +52,17 @@ type entry struct {
 	body any
 }
 
+// little is a manifest of few bytes.
+func little() *Manifest { return &Manifest{Schema: Schema, Name: "little"} }
+
 // story is a whole qualification in the right order.
 func story(t testing.TB) []entry {
 	t.Helper()
-	id, err := small().ID()
+	id, err := little().ID()
 	ok(t, err)
 	return []entry{
 		{KindRegistration, registration("c_1")},
-		{KindFreeze, ManifestEntry{id, at, canonical(t, small())}},
+		{KindFreeze, ManifestEntry{id, at, canonical(t, little())}},
 		{KindCampaignStart, StartEntry{"c_1", id, at}},
 		{KindOpening, OpeningEntry{id, "c_1", at, "release 1", ""}},
 		{KindUse, UseEntry{id, "c_1", at, "resume"}},
@@ -204,7 +207,7 @@ func TestQ4_EveryRearrangementIsFound(t *testing.T) {
 // refer to what is not there, are faults although the chain is whole.
 func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 	t.Parallel()
-	id, err := small().ID()
+	id, err := little().ID()
 	ok(t, err)
 	s := story(t)
 	without := func(drop ...int) []entry {
@@ -216,7 +219,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		}
 		return out
 	}
-	other := small()
+	other := little()
 	other.Name = "other"
 	for _, tc := range []struct {
 		name    string

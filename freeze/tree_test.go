@@ -242,7 +242,7 @@ func TestQ4_LineEndsAndPermissionsAreToldApart(t *testing.T) {
 func TestQ4_SpecialFilesAndBadNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := tmp(t, map[string]string{"a": "1"})
-	ok(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	mkfifo(t, filepath.Join(dir, "pipe"))
 	refused(t, dir, HashOptions{}, ErrUnfreezable, "pipe: ", "neither file, folder nor link")
 	hashed(t, dir, HashOptions{Exclude: []string{"pipe"}})
 	for _, name := range []string{"two\nlines", "\xff"} {
@@ -276,7 +276,7 @@ func TestQ4_WhatChangesWhileHashingIsFound(t *testing.T) {
 		}},
 		{"replaced by a pipe", "open d/f", "d/f: changed", func(t *testing.T, dir string) {
 			ok(t, os.Remove(path(dir, "d/f")))
-			ok(t, syscall.Mkfifo(path(dir, "d/f"), 0o600))
+			mkfifo(t, path(dir, "d/f"))
 		}},
 		{"folder replaced by a link", "listed ", "d/f: ", func(t *testing.T, dir string) {
 			ok(t, os.Rename(path(dir, "d"), path(dir, "e")))
