@@ -57,6 +57,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 func (a *app) root() *cobra.Command {
 	root := a.group("qualify", "Replay one corpus through three coordination modes and score the traces",
 		a.runCmd(),
+		a.attestCmd(),
 		a.budgetCmd(),
 		a.compareCmd(),
 		a.gateCmd(),

@@ -97,23 +97,40 @@ type Verified struct {
 // skew is how far the clock of a signer may be ahead.
 const skew = 5 * time.Minute
 
-// Verify checks an attestation at a moment: the signatures first, then that
-// both statements are canonical, sound in themselves (the document is one that
-// a gate writes; PASSED only where the evidence carries it), and that the
-// result follows from the figures, byte for byte. Errors are ErrSignature,
-// ErrStatement, ErrExpired or ErrRefused. It does not compute the verdict: see
-// SameVerdict.
+// Verify checks an attestation at a moment: the signatures first, then what
+// Inspect checks, then the time. Errors are ErrSignature, ErrStatement,
+// ErrRefused or ErrExpired; with ErrExpired alone the rest holds and is returned
+// too. It does not compute the verdict: see SameVerdict.
 func (a *Attestation) Verify(t Trust, at time.Time) (*Verified, error) {
-	keys, err := a.Result.verifyStatement(t)
+	keys, err := a.Result.Verify(t)
 	if err != nil {
 		return nil, fmt.Errorf("line 1: %w", err)
 	}
-	same, err := a.Figures.verifyStatement(t)
+	same, err := a.Figures.Verify(t)
 	if err != nil {
 		return nil, fmt.Errorf("line 2: %w", err)
 	}
 	if !slices.Equal(keys, same) {
 		return nil, fmt.Errorf("%w: the two statements are signed by different keys", ErrSignature)
+	}
+	v, err := a.Inspect()
+	if err != nil {
+		return nil, err
+	}
+	v.Keys = keys
+	return v, v.valid(at)
+}
+
+// Inspect checks everything but signatures and time: that both statements are
+// canonical and sound in themselves (the document is one that a gate writes;
+// PASSED only where the evidence carries it), and that the result follows from
+// the figures, byte for byte. Keys is empty: nothing shows who says this.
+// Errors are ErrStatement or ErrRefused.
+func (a *Attestation) Inspect() (*Verified, error) {
+	for i, e := range []*Envelope{a.Result, a.Figures} {
+		if e.PayloadType != PayloadType {
+			return nil, fmt.Errorf("line %d: %w: the payload is a %q, not %s", i+1, ErrStatement, e.PayloadType, PayloadType)
+		}
 	}
 	result, err := parseStatement[TestResult](a.Result.Payload, PredicateTestResult, PredicateSimulation)
 	if err != nil {
@@ -124,7 +141,7 @@ func (a *Attestation) Verify(t Trust, at time.Time) (*Verified, error) {
 		return nil, fmt.Errorf("line 2: %w", err)
 	}
 	v := &Verified{
-		Keys: keys, Subjects: figures.Subject, PredicateType: result.PredicateType, Result: result.Predicate.Result,
+		Subjects: figures.Subject, PredicateType: result.PredicateType, Result: result.Predicate.Result,
 		Configuration: result.Predicate.Configuration, Document: figures.Predicate.Document,
 	}
 	if err := v.figures(&figures.Predicate); err != nil {
@@ -133,15 +150,7 @@ func (a *Attestation) Verify(t Trust, at time.Time) (*Verified, error) {
 	if err := follows(a.Result.Payload, result, figures, engine.Digest(a.Figures.Payload)); err != nil {
 		return nil, err
 	}
-	return v, v.valid(at)
-}
-
-func (e *Envelope) verifyStatement(t Trust) ([]string, error) {
-	keys, err := e.Verify(t)
-	if err == nil && e.PayloadType != PayloadType {
-		err = fmt.Errorf("%w: the payload is a %q, not %s", ErrStatement, e.PayloadType, PayloadType)
-	}
-	return keys, err
+	return v, nil
 }
 
 // figures checks the second statement in itself.
@@ -213,6 +222,9 @@ func (v *Verified) valid(at time.Time) error {
 // byte in canonical JSON, but for what the attested one lists as outside its
 // identity. The error, ErrStatement, names the first key that differs.
 func SameVerdict(attested, computed *gate.Document) error {
+	if was, is := attested.Policy.Digest, computed.Policy.Digest; was != is { // the usual cause, named first
+		return fmt.Errorf("%w: attested by policy %s, %s; computed by %s, %s", ErrStatement, attested.Policy.Name, was, computed.Policy.Name, is)
+	}
 	if !slices.Equal(attested.Outside, computed.Outside) {
 		return fmt.Errorf("%w: outside_identity: attested %v, computed %v", ErrStatement, attested.Outside, computed.Outside)
 	}

@@ -181,7 +181,7 @@ func TestQ8_SignedNonsenseIsFound(t *testing.T) {
 		{"a better result", pair(in(result, `"WARNED"`, `"PASSED"`), string(figures)), ErrStatement, "the result is PASSED"},
 		{"simulation called a test", pair(in(simulated, PredicateSimulation, PredicateTestResult), string(simulatedFigures)), ErrRefused, "only as a result of simulation"},
 		{"another list of tests", pair(in(result, `"warnedTests":["some"]`, `"warnedTests":[]`), string(figures)), ErrStatement, "follows from the figures"},
-		{"another policy", pair(in(result, sum("4"), sum("9")), string(figures)), ErrStatement, "follows from the figures"},
+		{"other traces", pair(in(result, sum("4"), sum("9")), string(figures)), ErrStatement, "follows from the figures"},
 		{"another subject", pair(in(result, sum("a"), sum("f")), string(figures)), ErrStatement, "follows from the figures"},
 		{"unknown predicate", pair(in(result, "test-result/v0.1", "test-result/v0.2"), string(figures)), ErrStatement, "test-result/v0.2"},
 		{"another statement type", pair(in(result, "Statement/v1", "Statement/v0.1"), string(figures)), ErrStatement, "Statement/v0.1"},
@@ -255,6 +255,7 @@ func TestQ8_AComputedVerdictIsTheSameOrTheDifferenceIsNamed(t *testing.T) {
 		{"a figure less", func(d *gate.Document) { d.Rules[0].Figure.Value = nil }, "rules[0].figure.value: attested 0.5, computed null"},
 		{"a rule less", func(d *gate.Document) { d.Rules = d.Rules[:0] }, "rules: attested 1 entries, computed 0 entries"},
 		{"other traces", func(d *gate.Document) { d.TraceSetDigest = "sha256:" + sum("e") }, "trace_set_digest"},
+		{"another policy", func(d *gate.Document) { d.Policy.Digest = "sha256:" + sum("e") }, "computed by p, sha256:eeee"},
 		{"one micro", func(d *gate.Document) { d.Budget.Charged++ }, "budget.charged_micros: attested 4999999, computed 5000000"},
 		{"more left out", func(d *gate.Document) { d.Outside = append(d.Outside, "budget") }, "outside_identity"},
 	} {

@@ -47,7 +47,9 @@ func TestQ8_KeysOfRFC8410(t *testing.T) {
 
 func TestQ8_BadKeysAreNamed(t *testing.T) {
 	t.Parallel()
-	block := func(kind string, b []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b})) }
+	block := func(kind string, b []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
+	}
 	der, _ := pem.Decode([]byte(rfcPrivate))
 	const ecPublic = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEZ8woBDq5s8oNTCiGhe1SZ4pRqY5e\nvnSiZ1KBZdpt8DgMeCA5mInkFp4NfTfz2cXmSQjTn0fPSiCnMDBBc3pwtA==\n-----END PUBLIC KEY-----\n"
 	for _, tc := range []struct {

@@ -154,7 +154,9 @@ func TestQ8_BadClaimsAreNotSigned(t *testing.T) {
 		{"another schema", func(c *Claim) { c.Document.Schema.Version = 2 }, ErrStatement, "version 2"},
 		{"unknown verdict", func(c *Claim) { c.Document.Verdict.Verdict = "MAYBE" }, ErrStatement, `"MAYBE"`},
 		{"another exit code", func(c *Claim) { c.Document.Exit = 0 }, ErrStatement, "exit code 0"},
-		{"a rule that did not pass", func(c *Claim) { c.Document.Verdict.Verdict, c.Document.Exit, c.Document.Policy.Kind = gate.Pass, 0, gate.KindSimulation }, ErrStatement, "rule some is INCONCLUSIVE"},
+		{"a rule that did not pass", func(c *Claim) {
+			c.Document.Verdict.Verdict, c.Document.Exit, c.Document.Policy.Kind = gate.Pass, 0, gate.KindSimulation
+		}, ErrStatement, "rule some is INCONCLUSIVE"},
 		{"a PASS by the wrong policy", func(c *Claim) { c.Document.Verdict.Verdict, c.Document.Exit = gate.Pass, 0 }, ErrStatement, "policy for measured evidence"},
 		{"a precondition that did not hold", func(c *Claim) {
 			d := verdictOn(t, "simulated", gate.KindSimulation, passes)

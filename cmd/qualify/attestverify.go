@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentrooms/qualify/evaluator/gate"
+	"github.com/agentrooms/qualify/reports/attest"
+)
+
+// attestVerifyFlags are the flags of attest verify.
+type attestVerifyFlags struct {
+	subjectFlags
+	keys                             []string
+	signatures                       int
+	at, freeze, policy, corpus, seal string
+	unknown, passed, recompute, json bool
+}
+
+func (a *app) attestVerifyCmd() *cobra.Command {
+	var f attestVerifyFlags
+	c := &cobra.Command{
+		Use:   "verify FILE --key PUBLIC",
+		Short: "Verify an attestation, offline; with --recompute down to the traces",
+		Long: `Verify an attestation with the public keys of those who must have signed it.
+Nothing else is needed and nothing is fetched. Every bit of the file counts: it
+must be the canonical encoding of what it says.
+
+--artifact and --subject: what is released must be among the subjects. --freeze
+FILE: the manifest must be the one the verdict names and hold every subject.
+--recompute: the verdict, computed anew from the traces of the campaign in the
+store (--store), must be the same byte for byte; a policy that does not ship
+with this build is named by --policy.
+
+Exit 0 when all that was asked for holds, whatever the verdict (--require-passed
+asks for PASSED by measured evidence too), 1 when something does not, 3 for keys
+and files that cannot be read.`,
+		Args: exactArgs("FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(f.keys) == 0 {
+				return usagef("%sname the public key with --key%s", inCommand(c), seeHelp(c))
+			}
+			for _, name := range []string{"policy", "corpus", "store"} {
+				if c.Flags().Changed(name) && !f.recompute {
+					return usagef("%s--%s goes with --recompute%s", inCommand(c), name, seeHelp(c))
+				}
+			}
+			return a.attestVerify(c.Context(), args[0], f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVar(&f.keys, "key", nil, "public key `FILE`; give it again for each key")
+	fl.IntVar(&f.signatures, "signatures", 0, "how many of the keys must have signed, `N`; 0 is all of them")
+	fl.BoolVar(&f.unknown, "allow-unknown-signatures", false, "let signatures by other keys stand; they are not checked")
+	fl.StringVar(&f.at, "at", "", "verify for this moment, `TIME` in RFC 3339, in place of now")
+	f.add(c, "this `FILE` must be a subject", "`NAME=ALGORITHM:HEX` must be a subject; the name does not count")
+	fl.StringVar(&f.freeze, "freeze", "", "the verdict must be under the freeze of this manifest `FILE`, or id of the seal log")
+	fl.BoolVar(&f.passed, "require-passed", false, "the result must be PASSED, by measured evidence")
+	fl.BoolVar(&f.recompute, "recompute", false, "compute the verdict anew from the traces in the store")
+	fl.StringVar(&f.policy, "policy", "", "with --recompute: policy `FILE` or builtin:NAME that judged")
+	corpusFlag(c, &f.corpus)
+	sealLogFlag(c, &f.seal)
+	fl.BoolVar(&f.json, "json", false, "print one JSON document")
+	return c
+}
+
+// attestationDoc is attest verify --json. What an attestation says is told only
+// after its signatures and statements were found right; all of it is zero
+// before.
+type attestationDoc struct {
+	Schema        schemaRef         `json:"schema"`
+	OK            bool              `json:"ok"`
+	Fault         string            `json:"fault,omitempty"`
+	File          string            `json:"file"`
+	Keys          []string          `json:"keys"`
+	Result        attest.Result     `json:"result,omitempty"`
+	PredicateType string            `json:"predicate_type,omitempty"`
+	Verdict       gate.Outcome      `json:"verdict,omitempty"`
+	Label         string            `json:"label,omitempty"`
+	Evidence      string            `json:"evidence,omitempty"`
+	Campaign      string            `json:"campaign,omitempty"`
+	Freeze        string            `json:"freeze,omitempty"`
+	Created       string            `json:"created,omitempty"`
+	ValidUntil    string            `json:"valid_until,omitempty"`
+	Subjects      []attest.Resource `json:"subjects"`
+	Configuration []attest.Resource `json:"configuration"`
+	Recomputed    bool              `json:"recomputed"`
+}
+
+// attestRequest is what verifying needs, read before anything is verified.
+type attestRequest struct {
+	data     []byte
+	trust    attest.Trust
+	at       time.Time
+	subjects []attest.Resource
+}
+
+func (a *app) attestVerify(ctx context.Context, path string, f attestVerifyFlags) error {
+	var q attestRequest
+	var err error
+	if q.data, _, err = readAtMost(path, mostAttestation); err != nil {
+		return err
+	}
+	if q.at, err = momentFlag("--at", f.at); err != nil {
+		return err
+	}
+	if q.trust.Keys, err = readPublicKeys(f.keys); err != nil {
+		return err
+	}
+	q.trust.Threshold, q.trust.AllowUnknown = f.signatures, f.unknown
+	if f.signatures == 0 {
+		q.trust.Threshold = len(f.keys) // a key given twice is none more: Check refuses it
+	}
+	if err := q.trust.Check(); err != nil {
+		return usagef("--signatures: %w", err)
+	}
+	if q.subjects, err = f.read(); err != nil {
+		return err
+	}
+	doc := attestationDoc{
+		Schema: schemaRef{"qualify.attestation", 1}, File: path, Keys: []string{}, Subjects: []attest.Resource{}, Configuration: []attest.Resource{},
+	}
+	err = a.verifyAttestation(ctx, &doc, q, &f)
+	var finding *attestFinding
+	switch {
+	case errors.As(err, &finding):
+		doc.Fault = err.Error()
+	case err != nil:
+		return err
+	}
+	doc.OK = err == nil
+	if f.json {
+		err = a.printJSON(doc)
+	} else {
+		a.printAttestation(&doc)
+		err = nil
+	}
+	if err == nil && !doc.OK {
+		err = verdict(exitFail)
+	}
+	return err
+}
+
+// attestFinding is an error that is a result of verifying: exit 1.
+type attestFinding struct{ err error }
+
+func (f *attestFinding) Error() string { return f.err.Error() }
+func (f *attestFinding) Unwrap() error { return f.err }
+
+func found(format string, args ...any) error { return &attestFinding{fmt.Errorf(format, args...)} }
+
+// verifyAttestation fills in what the attestation says as far as it holds.
+func (a *app) verifyAttestation(ctx context.Context, doc *attestationDoc, q attestRequest, f *attestVerifyFlags) error {
+	att, err := attest.Parse(q.data)
+	if err != nil {
+		return found("%w", err)
+	}
+	v, err := att.Verify(q.trust, q.at)
+	if v != nil {
+		doc.tell(v)
+	}
+	if err != nil {
+		return found("%w", err)
+	}
+	for _, want := range q.subjects {
+		if !hasSubject(v.Subjects, want) {
+			return found("%s is none of the subjects: it is not what was attested", digestsOf(want))
+		}
+	}
+	if f.freeze != "" {
+		frozen, _, err := a.findFreeze(ctx, f.freeze, f.seal)
+		if err != nil {
+			return freezeFault(err)
+		}
+		if err := attest.CheckFreeze(frozen.Manifest, v.Document, v.Subjects); err != nil {
+			return found("%w", err)
+		}
+	}
+	if f.passed && (v.Result != attest.Passed || v.PredicateType != attest.PredicateTestResult) {
+		return found("the result is %s (%s), not PASSED by measured evidence", v.Result, v.Document.Label)
+	}
+	if f.recompute {
+		if err := a.recompute(ctx, v.Document, f); err != nil {
+			return err
+		}
+		doc.Recomputed = true
+	}
+	return nil
+}
+
+// recompute computes the verdict of the attestation from the store.
+func (a *app) recompute(ctx context.Context, attested *gate.Document, f *attestVerifyFlags) error {
+	p, err := attestedPolicy(attested.Policy, f.policy)
+	if err != nil {
+		return err
+	}
+	computed, err := a.judged(ctx, attested.Campaign.ID, p, f.corpus)
+	if err != nil {
+		return err
+	}
+	if err := attest.SameVerdict(attested, computed); err != nil {
+		return found("%w", err)
+	}
+	return nil
+}
+
+// attestedPolicy is the policy that judged: the named one, which must be it, or
+// the one of this build with its digest.
+func attestedPolicy(want gate.PolicyRef, name string) (*gate.Policy, error) {
+	names := []string{name}
+	if name == "" {
+		names = nil
+		for _, b := range gate.BuiltinNames() {
+			names = append(names, policyPrefix+b)
+		}
+	}
+	for _, n := range names {
+		p, err := readPolicy(n)
+		if err != nil {
+			return nil, err
+		}
+		if p.Digest() == want.Digest {
+			return p, nil
+		}
+	}
+	if name != "" {
+		return nil, usagef("--policy %s: the verdict is by policy %s, %s, and this is another", name, want.Name, want.Digest)
+	}
+	return nil, usagef("the verdict is by policy %s, %s, which does not ship with this build; give its file with --policy", want.Name, want.Digest)
+}
+
+// hasSubject reports a subject with every digest of want, whatever its name:
+// in-toto matches by digest only.
+func hasSubject(subjects []attest.Resource, want attest.Resource) bool {
+	return slices.ContainsFunc(subjects, func(s attest.Resource) bool {
+		for alg, d := range want.Digest {
+			if s.Digest[alg] != d {
+				return false
+			}
+		}
+		return len(want.Digest) > 0
+	})
+}
+
+func digestsOf(r attest.Resource) string {
+	out := []string{}
+	for _, alg := range slices.Sorted(maps.Keys(r.Digest)) {
+		out = append(out, alg+":"+r.Digest[alg])
+	}
+	return r.Name + " " + strings.Join(out, " ")
+}
+
+func (d *attestationDoc) tell(v *attest.Verified) {
+	d.Keys, d.Result, d.PredicateType, d.Subjects, d.Configuration = v.Keys, v.Result, v.PredicateType, v.Subjects, v.Configuration
+	d.Verdict, d.Label, d.Evidence = v.Document.Verdict.Verdict, v.Document.Label, v.Document.Evidence
+	d.Campaign, d.Freeze = v.Document.Campaign.ID, v.Document.Freeze.ID
+	d.Created, d.ValidUntil = v.Created.Format(time.RFC3339), v.Until.Format(time.RFC3339)
+}
+
+func (a *app) printAttestation(d *attestationDoc) {
+	if d.Result != "" {
+		kind := "test result"
+		if d.PredicateType == attest.PredicateSimulation {
+			kind = "result of a simulation"
+		}
+		a.printf("result: %s (%s)\nverdict: %s\nevidence: %s\ncampaign: %s\nfreeze: %s\n", d.Result, kind, oneLine(d.Label), oneLine(d.Evidence), oneLine(d.Campaign), oneLine(orNone(d.Freeze)))
+		a.printf("valid: %s to %s\n", d.Created, d.ValidUntil)
+		for _, s := range d.Subjects {
+			a.printf("subject: %s\n", oneLine(digestsOf(s)))
+		}
+		for _, c := range d.Configuration {
+			a.printf("by: %s\n", oneLine(digestsOf(c)))
+		}
+		for _, k := range d.Keys {
+			a.printf("signed: %s\n", k)
+		}
+	}
+	switch {
+	case !d.OK:
+		a.printf("FAIL  %s: %s\n", oneLine(d.File), oneLine(d.Fault))
+	case d.Recomputed:
+		a.printf("ok    %s: signatures and statements hold, and the verdict follows from the traces\n", oneLine(d.File))
+	default:
+		a.printf("ok    %s: signatures and statements hold; the verdict was not computed again\n", oneLine(d.File))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
