@@ -10,7 +10,8 @@
 //	case              the case id
 //	needs_plan        false when an ordinary answer is enough (default true)
 //	criteria          {id, required, check}; the ids of the case's criteria
-//	expected_effects  {tool, args, times}; args is a subset, times 1 by default
+//	expected_effects  {tool, args, times, free}; args is a subset, times 1 by
+//	                  default, free names arguments that nobody judges
 //	allowed_effects   same shape: may happen, need not
 //	solution          steps of one right way, see Step
 //
@@ -39,5 +40,6 @@
 // identity before repeats, the entry with most arguments first. What finds no
 // entry is a duplicate when an effect of the same identity came before it, and
 // collateral otherwise, unless an effect check of a criterion (outside not)
-// allows it.
+// allows it. How often one identity is wanted is for expected_effects to say:
+// an allowed entry with times 2 takes two different effects and never a repeat.
 package gold

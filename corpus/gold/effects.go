@@ -39,9 +39,10 @@ func (t Tally) Share() (share float64, ok bool) {
 
 type entry struct {
 	Expected
-	left int
-	keys int
-	pos  int
+	left    int
+	keys    int
+	pos     int
+	allowed bool // of allowed_effects
 }
 
 // tally matches effects with entries as the package comment says.
@@ -52,22 +53,22 @@ func tally(g *Gold, effects []Effect) (Tally, error) {
 		if err := json.Unmarshal(e.Args, &args); err != nil {
 			return Tally{}, fmt.Errorf("expected effect %s: arguments: %w", e.Tool, err)
 		}
-		entries = append(entries, &entry{Expected: e, left: e.Times, keys: len(args), pos: i})
+		entries = append(entries, &entry{Expected: e, left: e.Times, keys: len(args), pos: i, allowed: i >= len(g.Expected)})
 	}
 	bySpecific := slices.Clone(entries)
 	slices.SortStableFunc(bySpecific, func(a, b *entry) int { return cmp.Compare(b.keys, a.keys) })
 
 	var t Tally
 	for _, i := range inRounds(effects) {
-		found, err := take(bySpecific, effects[i])
+		repeat := slices.ContainsFunc(effects[:i], func(e Effect) bool { return e.took() && e.Identity == effects[i].Identity })
+		found, err := take(bySpecific, effects[i], repeat)
 		if err != nil {
 			return Tally{}, err
 		}
 		if found {
 			continue
 		}
-		first := slices.IndexFunc(effects[:i], func(e Effect) bool { return e.took() && e.Identity == effects[i].Identity })
-		if first >= 0 {
+		if repeat {
 			t.Duplicates = append(t.Duplicates, i)
 			continue
 		}
@@ -108,9 +109,11 @@ func inRounds(effects []Effect) []int {
 	return out
 }
 
-func take(entries []*entry, e Effect) (bool, error) {
+// take finds the entry of an effect. A repeat is looked for among the expected
+// ones only: what may happen need not happen twice.
+func take(entries []*entry, e Effect, repeat bool) (bool, error) {
 	for _, n := range entries {
-		if n.left == 0 || n.Tool != e.Tool {
+		if n.left == 0 || n.Tool != e.Tool || repeat && n.allowed {
 			continue
 		}
 		ok, err := includes(e.Args, n.Args)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/corpus/gold"
 	"github.com/agentrooms/qualify/engine"
 )
@@ -256,6 +257,39 @@ func TestQ1_DuplicateAndCollateral(t *testing.T) {
 				t.Error("collateral", diff)
 			}
 		})
+	}
+}
+
+// TestQ1_ARepeatOfAnAllowedEffectIsADuplicate: allowed entries excuse other
+// effects, and the multiplicity of one identity is that of expected_effects.
+func TestQ1_ARepeatOfAnAllowedEffectIsADuplicate(t *testing.T) {
+	t.Parallel()
+	right, wrong, worse := `{"to":"bo","cents":5}`, `{"to":"bo","cents":6}`, `{"to":"bo","cents":7}`
+	tests := []struct {
+		name                   string
+		made                   []string
+		duplicates, collateral []int
+	}{
+		{"a wrong one put right", []string{wrong, right}, nil, nil},
+		{"two wrong ones put right", []string{wrong, worse, right}, nil, nil},
+		{"the right one twice", []string{right, right}, []int{1}, nil},
+		{"a wrong one twice", []string{wrong, wrong, right}, []int{1}, nil},
+		{"more wrong ones than allowed", []string{wrong, worse, `{"to":"bo","cents":8}`}, nil, []int{2}},
+	}
+	for _, tt := range tests {
+		g := with(t, `{no_other_effects: true}`, `{tool: pay, args: {to: bo, cents: 5}}`)
+		g.Allowed = []gold.Expected{{Tool: "pay", Args: corpus.Value(`{"to":"bo"}`), Times: 2}}
+		var out gold.Outcome
+		for _, m := range tt.made {
+			out.Effects = append(out.Effects, effect(t, "pay", m))
+		}
+		r := gold.Evaluate(g, out)
+		if diff := cmp.Diff(tt.duplicates, r.Effects.Duplicates); diff != "" {
+			t.Errorf("%s: duplicates %s", tt.name, diff)
+		}
+		if diff := cmp.Diff(tt.collateral, r.Effects.Collateral); diff != "" {
+			t.Errorf("%s: collateral %s", tt.name, diff)
+		}
 	}
 }
 

@@ -158,6 +158,11 @@ func (v validator) expected(p []any, e *Expected) {
 		v.at(sub(p, "times"), "times must be at least 1")
 	}
 	v.object(sub(p, "args"), &e.Args)
+	for i, name := range e.Free {
+		if v.src.Has(sub(p, "args", name)...) {
+			v.at(sub(p, "free", i), "argument %q cannot be free and have a value in args", name)
+		}
+	}
 }
 
 // object checks that args are an object and fills in {}.

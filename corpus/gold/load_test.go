@@ -73,6 +73,7 @@ func TestParse_FaultsNameFileAndLine(t *testing.T) {
 		{"step does both", "call: show}", "call: show, say: Hm.}", `:9: step "s1" needs either call or say and artifact`},
 		{"after a later step", "after: [s1]", "after: [s3]", `:10: step "s2" comes after "s3", which is no earlier step`},
 		{"unknown criterion", "meets: [c-price]", "meets: [c-cost]", `:10: step "s2" meets unknown criterion "c-cost"`},
+		{"free and fixed", "cents: 300}}\nsolution", "cents: 300}, free: [item, cents]}\nsolution", `:7: argument "cents" cannot be free and have a value in args`},
 		{"times", "cents: 300}}\nsolution", "cents: 300}, times: 0}\nsolution", ":7: times must be at least 1"},
 	}
 	for _, tt := range tests {

@@ -41,21 +41,47 @@ func TestIssue2_BuiltinCorpusCoversEveryKindInTwoFamilies(t *testing.T) {
 
 func TestIssue2_BuiltinCorpusSize(t *testing.T) {
 	t.Parallel()
+	wantSize(t, families(t, corpus.SplitDev))
+}
+
+// TestIssue6_TheHoldoutSharesNoFamilyWithDev: at least 12 holdout cases in 6
+// families, none of which anybody has worked on.
+func TestIssue6_TheHoldoutSharesNoFamilyWithDev(t *testing.T) {
+	t.Parallel()
+	dev, holdout := families(t, corpus.SplitDev), families(t, corpus.SplitHoldout)
+	wantSize(t, holdout)
+	for f := range holdout {
+		if dev[f] > 0 {
+			t.Errorf("family %s stands in both splits", f)
+		}
+	}
+}
+
+// families counts the cases of a split by family.
+func families(t *testing.T, split string) map[string]int {
+	t.Helper()
 	c, _ := builtin(t)
-	dev, err := c.Select(corpus.SplitDev, nil, nil)
+	cases, err := c.Select(split, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	perFamily := map[string]int{}
-	for _, k := range dev {
-		perFamily[k.Family]++
+	out := map[string]int{}
+	for _, k := range cases {
+		out[k.Family]++
 	}
-	if len(dev) < 12 || len(perFamily) < 6 {
-		t.Errorf("%d dev cases in %d families, at least 12 in 6 are wanted", len(dev), len(perFamily))
-	}
-	for f, n := range perFamily {
-		if n < 2 {
-			t.Errorf("family %s has %d case", f, n)
+	return out
+}
+
+func wantSize(t *testing.T, perFamily map[string]int) {
+	t.Helper()
+	n := 0
+	for f, k := range perFamily {
+		n += k
+		if k < 2 {
+			t.Errorf("family %s has %d case", f, k)
 		}
+	}
+	if n < 12 || len(perFamily) < 6 {
+		t.Errorf("%d cases in %d families, at least 12 in 6 are wanted", n, len(perFamily))
 	}
 }

@@ -25,7 +25,8 @@ const (
 	RuleReviewer       = "reviewer"        // no reviewer independent of the authors
 	RulePlan           = "plan"            // the solution makes no admissible plan
 	RuleSameActions    = "same-actions"    // more than two cases of a family act alike
-	RuleNearDuplicate  = "near-duplicate"  // a holdout case that repeats a dev case
+	RuleUnproven       = "unproven"        // an action that the oracle does not miss
+	RuleNearDuplicate  = "near-duplicate"  // two cases that say the same
 	RuleCoverage       = "coverage"        // see Coverage
 )
 

@@ -11,21 +11,30 @@ import (
 // one told twice. Cases of one family that were written apart share a tenth.
 const nearShare = 0.6
 
-// nearDuplicates finds holdout cases that repeat a dev case of their family
-// with other names and numbers: whoever worked on the dev case has seen them
-// (qualification Q6).
+// nearDuplicates finds cases that say what another one says with other names
+// and numbers (qualification Q6). Across the splits such a case has been seen
+// by whoever worked on the other one; within a split it is one observation
+// counted twice. The family does not matter: a copy stays a copy under another
+// name.
+//
+// Across the splits the finding stands at the holdout case, within one at the
+// later of the two in corpus order.
 func nearDuplicates(r *report, c *corpus.Corpus) {
-	for _, h := range c.Cases {
-		if h.Split != corpus.SplitHoldout {
-			continue
-		}
-		for _, d := range c.Cases {
-			if d.Split != corpus.SplitDev || d.Family != h.Family {
+	said := make([]map[string]bool, len(c.Cases))
+	for i, k := range c.Cases {
+		said[i] = triples(k)
+	}
+	for i, a := range c.Cases {
+		for j, b := range c.Cases[:i] {
+			share := alike(said[i], said[j])
+			if share < nearShare {
 				continue
 			}
-			if share := alike(triples(h), triples(d)); share >= nearShare {
-				r.addf(h.ID, RuleNearDuplicate, h.File(), "the holdout case says what dev case %s says, but for names and numbers (%.0f%% of the wording)", d.ID, 100*share)
+			at, other := a, b
+			if a.Split == corpus.SplitDev && b.Split == corpus.SplitHoldout {
+				at, other = b, a
 			}
+			r.addf(at.ID, RuleNearDuplicate, at.File(), "the %s case says what %s case %s says, but for names and numbers (%.0f%% of the wording)", at.Split, other.Split, other.ID, 100*share)
 		}
 	}
 }

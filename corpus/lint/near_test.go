@@ -1,7 +1,7 @@
 package lint_test
 
 import (
-	"fmt"
+	"bytes"
 	"io/fs"
 	"strings"
 	"testing"
@@ -28,39 +28,41 @@ func near(t *testing.T, c *corpus.Corpus) []lint.Finding {
 	return out
 }
 
-// TestQ6_AHoldoutCaseThatRepeatsADevCase: a dev case with other names, ids and
-// amounts is found in the holdout; in the dev split or in another family it is
-// nobody's business.
-func TestQ6_AHoldoutCaseThatRepeatsADevCase(t *testing.T) {
+// TestQ6_ACaseThatRepeatsAnotherIsFound: a case with other names, ids and
+// amounts is found across the splits and within each, in its family and in
+// another one; across the splits at the holdout case, wherever it stands.
+func TestQ6_ACaseThatRepeatsAnotherIsFound(t *testing.T) {
 	t.Parallel()
-	const id = "ledger-two-books-01"
-	text, err := fs.ReadFile(corpus.BuiltinFS(), "ledger/"+id+".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	const id, copied = "ledger-two-books-01", "ledger-renamed-09"
 	renamed := strings.NewReplacer(
-		id, "ledger-renamed-09", "split: dev", "split: holdout", "Ana", "Bo", "ana", "bo", "keeper", "registrar", "i-17", "n-4", "i-19", "n-6",
+		id, copied, "Ana", "Bo", "ana", "bo", "keeper", "registrar", "i-17", "n-4", "i-19", "n-6",
 		"4700", "8800", "250", "120", "shop", "farm", "bank", "mill", "May", "June",
-	).Replace(string(text))
-	load := func(family, text string) *corpus.Corpus {
-		c, err := corpus.Load(fstest.MapFS{
-			"ledger/" + id + ".yaml":           {Data: mustRead(t, "ledger/"+id+".yaml")},
-			family + "/ledger-renamed-09.yaml": {Data: []byte(strings.Replace(text, "family: ledger", "family: "+family, 1))},
+	).Replace(string(mustRead(t, "ledger/"+id+".yaml")))
+	tests := []struct {
+		split, copySplit, family string
+		at, text                 string
+	}{
+		{"dev", "holdout", "ledger", copied, "the holdout case says what dev case " + id},
+		{"holdout", "dev", "ledger", id, "the holdout case says what dev case " + copied},
+		{"dev", "holdout", "zoo", copied, "the holdout case says what dev case " + id},
+		{"holdout", "dev", "zoo", id, "the holdout case says what dev case " + copied},
+		{"dev", "dev", "ledger", id, "the dev case says what dev case " + copied},
+		{"holdout", "holdout", "ledger", id, "the holdout case says what holdout case " + copied},
+	}
+	for _, tt := range tests {
+		t.Run(tt.split+" "+tt.copySplit+" "+tt.family, func(t *testing.T) {
+			t.Parallel()
+			c, err := corpus.Load(fstest.MapFS{
+				"ledger/" + id + ".yaml":           {Data: bytes.Replace(mustRead(t, "ledger/"+id+".yaml"), []byte("split: dev"), []byte("split: "+tt.split), 1)},
+				tt.family + "/" + copied + ".yaml": {Data: []byte(strings.NewReplacer("family: ledger", "family: "+tt.family, "split: dev", "split: "+tt.copySplit).Replace(renamed))},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := near(t, c); len(got) != 1 || got[0].Case != tt.at || !strings.Contains(got[0].Text, tt.text) {
+				t.Errorf("findings %+v, want one at %s: %s", got, tt.at, tt.text)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	got := near(t, load("ledger", renamed))
-	if len(got) != 1 || got[0].Case != "ledger-renamed-09" || !strings.Contains(got[0].Text, "dev case "+id) {
-		t.Errorf("findings %+v", got)
-	}
-	if got := near(t, load("ledger", strings.Replace(renamed, "split: holdout", "split: dev", 1))); got != nil {
-		t.Errorf("inside one split: %+v", got)
-	}
-	if got := near(t, load("farming", renamed)); got != nil {
-		t.Errorf("in another family: %+v", got)
 	}
 }
 
@@ -73,53 +75,35 @@ func mustRead(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestQ6_CasesWrittenApartAreNoDuplicates: any built-in case may be the holdout
-// to the others of its family.
-func TestQ6_CasesWrittenApartAreNoDuplicates(t *testing.T) {
-	t.Parallel()
-	all, _ := builtin(t)
-	for i := range all.Cases {
-		moved := *all.Cases[i]
-		moved.Split = corpus.SplitHoldout
-		c := &corpus.Corpus{}
-		for j, k := range all.Cases {
-			if j == i {
-				k = &moved
-			}
-			c.Cases = append(c.Cases, k)
-		}
-		if got := near(t, c); got != nil {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
-// TestIssue2_InTwoFamiliesAPlanIsOverhead: in at least two dev families one
-// participant alone can do every case, so that a plan only adds calls.
+// TestIssue2_InTwoFamiliesAPlanIsOverhead: in at least two families of each
+// split one participant alone can do every case, so that a plan only adds
+// calls.
 func TestIssue2_InTwoFamiliesAPlanIsOverhead(t *testing.T) {
 	t.Parallel()
 	c, set := builtin(t)
-	workers := map[string]int{} // family → most participants that a case needs
-	for _, k := range c.Cases {
-		g, ok := set.Get(k.ID)
-		if !ok {
-			t.Fatal(fmt.Sprint("no gold of ", k.ID))
+	for _, split := range []string{corpus.SplitDev, corpus.SplitHoldout} {
+		workers := map[string]int{} // family → most participants that a case needs
+		for _, k := range c.Cases {
+			g, ok := set.Get(k.ID)
+			if !ok {
+				t.Fatal("no gold of ", k.ID)
+			}
+			by := map[string]bool{}
+			for _, s := range g.Solution {
+				by[s.By] = true
+			}
+			if k.Split == split {
+				workers[k.Family] = max(workers[k.Family], len(by))
+			}
 		}
-		by := map[string]bool{}
-		for _, s := range g.Solution {
-			by[s.By] = true
+		alone := 0
+		for _, n := range workers {
+			if n == 1 {
+				alone++
+			}
 		}
-		if k.Split == corpus.SplitDev {
-			workers[k.Family] = max(workers[k.Family], len(by))
+		if alone < 2 || alone == len(workers) {
+			t.Errorf("%s families by the participants they need: %v; want two or more with one, and not all", split, workers)
 		}
-	}
-	alone := 0
-	for _, n := range workers {
-		if n == 1 {
-			alone++
-		}
-	}
-	if alone < 2 || alone == len(workers) {
-		t.Errorf("families by the participants they need: %v; want two or more with one, and not all", workers)
 	}
 }

@@ -12,7 +12,7 @@ func checkCriteria(r *report, c *corpus.Case, g *gold.Gold) {
 	if len(c.Room.Criteria) == 0 {
 		r.addf(c.ID, RuleNoCriteria, c.File(), "the case has no criteria")
 	}
-	if !slices.ContainsFunc(g.Criteria, func(k gold.Criterion) bool { return k.Required }) {
+	if !requires(g) {
 		r.addf(c.ID, RuleNoCriteria, g.Where("criteria"), "no criterion is required")
 	}
 	for _, k := range c.Room.Criteria {
@@ -25,6 +25,11 @@ func checkCriteria(r *report, c *corpus.Case, g *gold.Gold) {
 			r.addf(c.ID, RuleReference, g.Where("criteria", i, "id"), "unknown criterion %q", k.ID)
 		}
 	}
+}
+
+// requires reports whether any criterion is required.
+func requires(g *gold.Gold) bool {
+	return slices.ContainsFunc(g.Criteria, func(k gold.Criterion) bool { return k.Required })
 }
 
 func checkReferences(r *report, c *corpus.Case, g *gold.Gold) {
@@ -112,7 +117,7 @@ func checkExpected(r *report, c *corpus.Case, where string, e gold.Expected) {
 		r.addf(c.ID, RuleExpectedEffect, where, "the arguments of %s are no mapping", e.Tool)
 		return
 	}
-	for _, name := range keys(args) {
+	for _, name := range slices.Concat(keys(args), e.Free) {
 		if !t.Args().Has(name) {
 			r.addf(c.ID, RuleExpectedEffect, where, "tool %s takes no argument %q", e.Tool, name)
 		}

@@ -44,11 +44,12 @@ func checkRuns(r *report, c *corpus.Case, g *gold.Gold) {
 		}
 	})
 	checkFalsifiable(r, &plain, g, out)
+	checkActions(r, &plain, g, out)
 }
 
 // checkRun walks once and judges; ok is false when the walk itself failed.
 func checkRun(r *report, rule string, c *corpus.Case, g *gold.Gold, also func(*walker)) (gold.Outcome, bool) {
-	k, err := walk(c, g, true, "")
+	k, err := walk(c, g)
 	if err != nil {
 		r.addf(c.ID, rule, g.Where("solution"), "%v", err)
 		return gold.Outcome{}, false
@@ -110,10 +111,8 @@ func checkFalsifiable(r *report, c *corpus.Case, g *gold.Gold, ran gold.Outcome)
 func mutations(c *corpus.Case, g *gold.Gold, criterion int, ran gold.Outcome) []gold.Outcome {
 	var out []gold.Outcome
 	for _, s := range g.Solution {
-		if k, err := walk(c, g, true, s.ID); err == nil {
-			if o, err := k.outcome(); err == nil {
-				out = append(out, o)
-			}
+		if o, err := outcomeOf(c, without(g, s.ID)); err == nil {
+			out = append(out, o)
 		}
 	}
 	for _, t := range c.Tools {

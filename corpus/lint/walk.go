@@ -25,7 +25,6 @@ const attempts = 5
 type walker struct {
 	c      *corpus.Case
 	g      *gold.Gold
-	keyed  bool
 	w      *world.World
 	o      *world.Owner
 	now    int64
@@ -41,9 +40,8 @@ type walker struct {
 	drawn  []string // corrections the owner had to make
 }
 
-// walk runs the solution. skip names a step that is left out, for mutations;
-// "" leaves out none.
-func walk(c *corpus.Case, g *gold.Gold, keyed bool, skip string) (*walker, error) {
+// walk runs the solution, with an idempotency key on every call.
+func walk(c *corpus.Case, g *gold.Gold) (*walker, error) {
 	w, err := world.New(c, 1)
 	if err != nil {
 		return nil, err
@@ -53,8 +51,8 @@ func walk(c *corpus.Case, g *gold.Gold, keyed bool, skip string) (*walker, error
 		return nil, err
 	}
 	k := &walker{
-		c: c, g: g, keyed: keyed, w: w, o: o,
-		said: map[string]bool{}, done: map[string]bool{skip: true}, known: map[string]int{}, fired: map[string]bool{},
+		c: c, g: g, w: w, o: o,
+		said: map[string]bool{}, done: map[string]bool{}, known: map[string]int{}, fired: map[string]bool{},
 	}
 	k.fold(engine.Event{Kind: engine.EvStarted})
 	return k, k.run()
@@ -71,7 +69,7 @@ func (k *walker) run() error {
 			}
 			continue
 		}
-		k.fold(engine.Event{Kind: engine.EvModelReply}, engine.Command{Kind: engine.CmdClaim, Claim: &engine.Claim{By: k.g.Solution[0].By}})
+		k.fold(engine.Event{Kind: engine.EvModelReply}, engine.Command{Kind: engine.CmdClaim, Claim: &engine.Claim{By: k.c.Room.Agents[0].ID}})
 		say, more := k.o.Next()
 		if !more {
 			return nil
@@ -153,10 +151,8 @@ func (k *walker) call(s gold.Step) (engine.ToolOutcome, error) {
 	if req.Identity, err = engine.EffectIdentity(s.Call, s.Args, t.Identity.Volatile, req.Target); err != nil {
 		return engine.ToolOutcome{}, fmt.Errorf("step %s: %w", s.ID, err)
 	}
-	if k.keyed {
-		if req.Key, err = engine.IdempotencyKey("lint", "lint", s.Call, s.Args, t.Identity.Volatile, k.known[req.Identity]); err != nil {
-			return engine.ToolOutcome{}, fmt.Errorf("step %s: %w", s.ID, err)
-		}
+	if req.Key, err = engine.IdempotencyKey("lint", "lint", s.Call, s.Args, t.Identity.Volatile, k.known[req.Identity]); err != nil {
+		return engine.ToolOutcome{}, fmt.Errorf("step %s: %w", s.ID, err)
 	}
 	out, err := k.w.Do(context.Background(), req)
 	if err != nil {
