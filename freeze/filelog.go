@@ -82,15 +82,38 @@ func (l FileLog) locked(ctx context.Context, f func(rows []Row, write func(...Ro
 			}
 		}
 		wrote = true
-		if _, err := file.Write(b); err != nil {
+		if err := appendWhole(file, b); err != nil {
 			return fmt.Errorf("append to %s: %w", l.Path, err)
 		}
-		return file.Sync()
+		return nil
 	})
 	if err == nil && wrote && errors.Is(statErr, fs.ErrNotExist) {
 		err = syncFolder(filepath.Dir(l.Path))
 	}
 	return err
+}
+
+// appender is what appendWhole needs of a file.
+type appender interface {
+	io.Writer
+	Stat() (fs.FileInfo, error)
+	Sync() error
+	Truncate(size int64) error
+}
+
+// appendWhole appends b and flushes it, or leaves the file as it was.
+func appendWhole(f appender, b []byte) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, f.Truncate(info.Size()))
+	}
+	return nil
 }
 
 func last(rows []Row) Row {

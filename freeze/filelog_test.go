@@ -81,6 +81,43 @@ func TestQ4_ABrokenFileIsLeftAsItIs(t *testing.T) {
 	}
 }
 
+// fullDisk is a file on a disk that takes only some bytes of a write, or none
+// of a flush.
+type fullDisk struct {
+	*os.File
+	takes int
+}
+
+func (f fullDisk) Write(b []byte) (int, error) {
+	if f.takes >= len(b) {
+		return f.File.Write(b)
+	}
+	n, err := f.File.Write(b[:f.takes])
+	return n, errors.Join(err, syscall.ENOSPC)
+}
+
+func (fullDisk) Sync() error { return syscall.ENOSPC }
+
+func TestQ4_AFullDiskLeavesTheFileAsItWas(t *testing.T) {
+	t.Parallel()
+	whole := exported(t, logOf(t, story(t)[:2]))
+	path := filepath.Join(t.TempDir(), "seal.jsonl")
+	ok(t, os.WriteFile(path, whole, 0o600))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	ok(t, err)
+	for _, takes := range []int{0, 3, 1000} {
+		if err := appendWhole(fullDisk{f, takes}, []byte("a new row\n")); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("takes %d: %v", takes, err)
+		}
+		got, err := os.ReadFile(path)
+		ok(t, err)
+		if string(got) != string(whole) {
+			t.Errorf("takes %d: the file has %d bytes, had %d", takes, len(got), len(whole))
+		}
+	}
+	ok(t, f.Close())
+}
+
 // TestQ4_WritersOfOneFileTakeTurns: every row of many writers is there once, in
 // one chain.
 func TestQ4_WritersOfOneFileTakeTurns(t *testing.T) {

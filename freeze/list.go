@@ -214,7 +214,7 @@ func excluded(name string, patterns []string) bool {
 		if !strings.Contains(p, "/") {
 			of = path.Base(name)
 		}
-		if ok, err := path.Match(strings.TrimSuffix(p, "/"), of); err == nil && ok {
+		if ok, err := path.Match(strings.Trim(p, "/"), of); err == nil && ok {
 			return true
 		}
 	}

@@ -149,10 +149,10 @@ func TestQ4_RowsAreThoseOfTheStore(t *testing.T) {
 func TestQ4_EveryBitOfALogIsGuarded(t *testing.T) {
 	t.Parallel()
 	signer, _ := key(t, "release")
-	rows := logOf(t, story(t))
-	note, err := Sign(rows, signer)
+	short := slices.Concat(story(t)[:2], story(t)[3:4])
+	note, err := Sign(logOf(t, short), signer)
 	ok(t, err)
-	rows = logOf(t, append(story(t), entry{KindCheckpoint, CheckpointEntry{string(note)}}))
+	rows := logOf(t, append(short, entry{KindCheckpoint, CheckpointEntry{string(note)}}))
 	sound(t, rows)
 	data := exported(t, rows)
 	for i := range data {

@@ -31,9 +31,9 @@ type HashOptions struct {
 	// Include lists files and folders relative to the root, with slashes; none
 	// may lie inside another.
 	Include []string
-	// Exclude holds patterns of path.Match. One with a slash is compared with
-	// the path of each file and folder, one without with their base names; an
-	// excluded folder is left out whole. Folders .git and .qualify always are.
+	// Exclude holds patterns of path.Match. One with a slash, which may stand in
+	// front, is compared with the path of each file and folder, one without with
+	// their base names; an excluded folder is left out whole. Folders .git and .qualify always are.
 	Exclude []string
 	// Cache lets files be taken as unchanged by size, times and inode. It is a
 	// convenience while developing, no evidence: leave it nil before, during

@@ -141,6 +141,7 @@ func TestQ4_TreesAreNamedAndPatternsLeaveOut(t *testing.T) {
 		{"all", HashOptions{}, map[string][]string{".": {"a/deep/y.tmp", "a/docs/x.md", "a/one.go", "b/run.sh", "docs/z.md", "go.mod"}}},
 		{"by base name", HashOptions{Exclude: []string{"docs", "*.tmp"}}, map[string][]string{".": {"a/one.go", "b/run.sh", "go.mod"}}},
 		{"by path", HashOptions{Exclude: []string{"docs/*", "a/d*/"}}, map[string][]string{".": {"a/one.go", "b/run.sh", "go.mod"}}},
+		{"at the root", HashOptions{Exclude: []string{"/docs", "/one.go", "/a/deep"}}, map[string][]string{".": {"a/docs/x.md", "a/one.go", "b/run.sh", "go.mod"}}},
 		{"files and folders", HashOptions{Include: []string{"go.mod", "b/", "./a/deep"}}, map[string][]string{"go.mod": {"go.mod"}, "b": {"b/run.sh"}, "a/deep": {"a/deep/y.tmp"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -341,12 +342,12 @@ func TestQ4_ManyFaultsAreCounted(t *testing.T) {
 	}}, syscall.EIO, "f000: ", "and 7 more")
 }
 
-// TestQ4_HugeFilesAreStreamed hashes a file of 64 MiB in little memory, stops in
+// TestQ4_HugeFilesAreStreamed hashes a file of 256 MiB in little memory, stops in
 // its middle when asked to, and gives the digest of a plain SHA-256.
 func TestQ4_HugeFilesAreStreamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const size = 64 << 20
+	const size = 256 << 20
 	f, err := os.Create(filepath.Join(dir, "huge"))
 	ok(t, err)
 	ok(t, f.Truncate(size))
@@ -362,7 +363,7 @@ func TestQ4_HugeFilesAreStreamed(t *testing.T) {
 	if got.H1 != want || got.Files[0].Size != size || got.Files[0].LF != "" {
 		t.Errorf("got %+v, want h1 %s", got, want)
 	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > 40<<20 { // other tests run beside it
+	if used := after.TotalAlloc - before.TotalAlloc; used > size/2 { // other tests run beside it
 		t.Errorf("allocated %d bytes for a file of %d", used, size)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

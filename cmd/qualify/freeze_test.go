@@ -220,6 +220,33 @@ func TestQ4_TheFreezeDoesNotDependOnTheFolder(t *testing.T) {
 	}
 }
 
+// TestQ4_WhatGrowsIsLeftOut: store, log and manifest may lie inside the frozen
+// folder; a file of such a name elsewhere is frozen.
+func TestQ4_WhatGrowsIsLeftOut(t *testing.T) {
+	t.Parallel()
+	dir := frozenFolder(t)
+	if err := os.WriteFile(filepath.Join(dir, "src", "seal.jsonl"), []byte("frozen"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	campaign := filepath.Join(dir, "qualify/campaign.yaml")
+	editFile(t, campaign, "include: [src, go.mod]", "include: [.]")
+	seal := []string{"--seal-log", filepath.Join(dir, "seal.jsonl")}
+	f := createFreeze(t, dir, append(seal, "-o", filepath.Join(dir, "manifest.json"))...)
+	want := []string{"*.tmp", "/seal.jsonl", "/manifest.json", "/q.db*"}
+	if diff := cmp.Diff(want, f.Manifest.Source.Exclude); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	for range 2 {
+		if code, doc := verifyFreeze(t, dir, seal...); code != exitOK {
+			t.Errorf("exit %d, %v", code, doc.Differences)
+		}
+	}
+	editFile(t, filepath.Join(dir, "src", "seal.jsonl"), "frozen", "edited")
+	if code, doc := verifyFreeze(t, dir, seal...); code != exitFail || doc.Differences[0].Name != "src/seal.jsonl" {
+		t.Errorf("exit %d, %v", code, doc.Differences)
+	}
+}
+
 // TestQ4_IncrementalFindsWhatChanged: with a cache the changes are found too,
 // and the result says that not every byte was read.
 func TestQ4_IncrementalFindsWhatChanged(t *testing.T) {

@@ -47,17 +47,17 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 			include = append(include, m)
 		}
 	}
-	if f.sealLog != "" {
-		// The log grows with each use of the freeze.
-		if rel, err := insideRoot(root, f.sealLog, "seal log"); err == nil && covered(include, rel) {
-			src.Exclude = append(src.Exclude, rootPattern(rel))
-			a.talkf("note: %s is left out of the freeze: it goes on growing", rel)
-		}
+	// What grows with each use of the freeze, or is about to hold it.
+	u, err := parseStoreURL(a.storeURL)
+	if err != nil {
+		return freeze.Inputs{}, err
 	}
-	if f.out != "" {
-		if rel, err := insideRoot(root, f.out, "manifest"); err == nil && covered(include, rel) {
-			src.Exclude = append(src.Exclude, rootPattern(rel))
-			a.talkf("note: %s is left out of the freeze: it is about to hold the manifest", rel)
+	for _, out := range []struct{ path, more string }{{f.sealLog, ""}, {f.out, ""}, {u.path, "*"}} {
+		if out.path == "" {
+			continue
+		}
+		if rel, err := insideRoot(root, out.path, "file"); err == nil && covered(include, rel) {
+			src.Exclude = append(src.Exclude, rootPattern(rel)+out.more)
 		}
 	}
 	in, err := presentInputs(file, base, f.policy, src)
@@ -87,11 +87,10 @@ func covered(include []string, file string) bool {
 	})
 }
 
-// rootPattern is the pattern that leaves out this path and, where it has no
-// slash, files of its name elsewhere too: patterns know no anchor.
+// rootPattern is the pattern that leaves out this path and no other.
 func rootPattern(rel string) string {
 	r := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-	return r.Replace(rel)
+	return "/" + r.Replace(rel)
 }
 
 // presentInputs reads everything but the files, as it is now, for a campaign.
