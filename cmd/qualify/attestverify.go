@@ -21,6 +21,7 @@ type attestVerifyFlags struct {
 	keys                             []string
 	signatures                       int
 	at, freeze, policy, corpus, seal string
+	traces, campaign                 string
 	unknown, passed, recompute, json bool
 }
 
@@ -37,7 +38,11 @@ must be the canonical encoding of what it says.
 FILE: the manifest must be the one the verdict names and hold every subject.
 --recompute: the verdict, computed anew from the traces of the campaign in the
 store (--store), must be the same byte for byte; a policy that does not ship
-with this build is named by --policy.
+with this build is named by --policy. Without a store, --traces FOLDER with
+--campaign FILE computes it from what qualify trace export wrote: every figure
+and rule, and the checks of corpus, controls and arms. How the campaign ended,
+its account, and the checks of freeze, seal log and budget are then taken as
+attested, because traces cannot show them.
 
 Exit 0 when all that was asked for holds, whatever the verdict (--require-passed
 asks for PASSED by measured evidence too), 1 when something does not, 3 for keys
@@ -47,10 +52,8 @@ and files that cannot be read.`,
 			if len(f.keys) == 0 {
 				return usagef("%sname the public key with --key%s", inCommand(c), seeHelp(c))
 			}
-			for _, name := range []string{"policy", "corpus", "store"} {
-				if c.Flags().Changed(name) && !f.recompute {
-					return usagef("%s--%s goes with --recompute%s", inCommand(c), name, seeHelp(c))
-				}
+			if err := f.consistent(c); err != nil {
+				return err
 			}
 			return a.attestVerify(c.Context(), args[0], f)
 		},
@@ -66,9 +69,31 @@ and files that cannot be read.`,
 	fl.BoolVar(&f.recompute, "recompute", false, "compute the verdict anew from the traces in the store")
 	fl.StringVar(&f.policy, "policy", "", "with --recompute: policy `FILE` or builtin:NAME that judged")
 	corpusFlag(c, &f.corpus)
+	fl.StringVar(&f.traces, "traces", "", "compute the verdict anew from the trace files in `FOLDER`")
+	fl.StringVar(&f.campaign, "campaign", "", "with --traces: campaign `FILE` or builtin:NAME that ran")
 	sealLogFlag(c, &f.seal)
 	fl.BoolVar(&f.json, "json", false, "print one JSON document")
 	return c
+}
+
+// consistent refuses flags that say nothing together.
+func (f *attestVerifyFlags) consistent(c *cobra.Command) error {
+	where := map[string]bool{
+		"corpus": f.recompute, "store": f.recompute || f.freeze != "", "seal-log": f.freeze != "", "campaign": f.traces != "", "policy": f.recompute || f.traces != "",
+	}
+	with := map[string]string{"corpus": "recompute", "store": "recompute", "seal-log": "freeze", "campaign": "traces", "policy": "recompute"}
+	for _, name := range slices.Sorted(maps.Keys(where)) {
+		if c.Flags().Changed(name) && !where[name] {
+			return usagef("%s--%s goes with --%s%s", inCommand(c), name, with[name], seeHelp(c))
+		}
+	}
+	switch {
+	case f.traces != "" && f.recompute:
+		return usagef("%s--recompute reads the store, --traces files; give one of them", inCommand(c))
+	case f.traces != "" && f.campaign == "":
+		return usagef("%s--traces needs the campaign file that ran, --campaign FILE", inCommand(c))
+	}
+	return nil
 }
 
 // attestationDoc is attest verify --json. What an attestation says is told only
@@ -91,8 +116,15 @@ type attestationDoc struct {
 	ValidUntil    string            `json:"valid_until,omitempty"`
 	Subjects      []attest.Resource `json:"subjects"`
 	Configuration []attest.Resource `json:"configuration"`
-	Recomputed    bool              `json:"recomputed"`
+	Recomputed    string            `json:"recomputed"` // from what the verdict was computed again: store, traces, or "" for not
+
 }
+
+// Values of attestationDoc.Recomputed.
+const (
+	fromStore  = "store"
+	fromTraces = "traces"
+)
 
 // attestRequest is what verifying needs, read before anything is verified.
 type attestRequest struct {
@@ -186,54 +218,17 @@ func (a *app) verifyAttestation(ctx context.Context, doc *attestationDoc, q atte
 	if f.passed && (v.Result != attest.Passed || v.PredicateType != attest.PredicateTestResult) {
 		return found("the result is %s (%s), not PASSED by measured evidence", v.Result, v.Document.Label)
 	}
-	if f.recompute {
-		if err := a.recompute(ctx, v.Document, f); err != nil {
-			return err
-		}
-		doc.Recomputed = true
+	if !f.recompute && f.traces == "" {
+		return nil
 	}
-	return nil
-}
-
-// recompute computes the verdict of the attestation from the store.
-func (a *app) recompute(ctx context.Context, attested *gate.Document, f *attestVerifyFlags) error {
-	p, err := attestedPolicy(attested.Policy, f.policy)
-	if err != nil {
+	if err := a.recompute(ctx, v.Document, f); err != nil {
 		return err
 	}
-	computed, err := a.judged(ctx, attested.Campaign.ID, p, f.corpus)
-	if err != nil {
-		return err
-	}
-	if err := attest.SameVerdict(attested, computed); err != nil {
-		return found("%w", err)
+	doc.Recomputed = fromStore
+	if f.traces != "" {
+		doc.Recomputed = fromTraces
 	}
 	return nil
-}
-
-// attestedPolicy is the policy that judged: the named one, which must be it, or
-// the one of this build with its digest.
-func attestedPolicy(want gate.PolicyRef, name string) (*gate.Policy, error) {
-	names := []string{name}
-	if name == "" {
-		names = nil
-		for _, b := range gate.BuiltinNames() {
-			names = append(names, policyPrefix+b)
-		}
-	}
-	for _, n := range names {
-		p, err := readPolicy(n)
-		if err != nil {
-			return nil, err
-		}
-		if p.Digest() == want.Digest {
-			return p, nil
-		}
-	}
-	if name != "" {
-		return nil, usagef("--policy %s: the verdict is by policy %s, %s, and this is another", name, want.Name, want.Digest)
-	}
-	return nil, usagef("the verdict is by policy %s, %s, which does not ship with this build; give its file with --policy", want.Name, want.Digest)
 }
 
 // hasSubject reports a subject with every digest of want, whatever its name:
@@ -285,8 +280,10 @@ func (a *app) printAttestation(d *attestationDoc) {
 	switch {
 	case !d.OK:
 		a.printf("FAIL  %s: %s\n", oneLine(d.File), oneLine(d.Fault))
-	case d.Recomputed:
-		a.printf("ok    %s: signatures and statements hold, and the verdict follows from the traces\n", oneLine(d.File))
+	case d.Recomputed == fromStore:
+		a.printf("ok    %s: signatures and statements hold, and the verdict follows from the store\n", oneLine(d.File))
+	case d.Recomputed == fromTraces:
+		a.printf("ok    %s: signatures and statements hold, and the verdict follows from the traces; end, account, freeze and seal log are as attested\n", oneLine(d.File))
 	default:
 		a.printf("ok    %s: signatures and statements hold; the verdict was not computed again\n", oneLine(d.File))
 	}
