@@ -42,6 +42,11 @@ type File struct {
 	Parallel int      `yaml:"parallel"`
 	Infra    []string `yaml:"infrastructure_faults"`
 	Controls *bool    `yaml:"controls"`
+	// Policy is the release policy that the campaign is to be judged by: builtin:NAME,
+	// or a file relative to this one. It is registered with what each of its rules
+	// needs before the first trial (Q5), and is part of the campaign's identity. ""
+	// registers none.
+	Policy string `yaml:"policy"`
 	// Freeze says what `freeze create` covers beside what the campaign names
 	// already; it is not part of the campaign's identity.
 	Freeze FreezeFile `yaml:"freeze"`

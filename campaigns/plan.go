@@ -44,6 +44,7 @@ type Plan struct {
 	Clock        string            `json:"clock"`
 	Infra        []string          `json:"infrastructure_faults"`
 	Controls     bool              `json:"controls"`
+	Policy       *RegisteredPolicy `json:"policy,omitempty"` // nil where the file names none
 
 	PlanDigest string `json:"-"` // sha256:… of the JSON above
 	// Registration is the digest of the registration record.
@@ -89,6 +90,9 @@ type ResolveInput struct {
 	Providers   map[string]model.Evidence // known providers and the evidence their runs give
 	CodeVersion string
 	Override    Override
+	// Policy reads the policy that the file names and plans its verdict for arms,
+	// cases and trials of the campaign; it is not called where the file names none.
+	Policy func(name string, p *Plan) (*RegisteredPolicy, error)
 }
 
 // Override narrows a file from the command line; zero values keep the file's.
@@ -147,6 +151,9 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	}
 	if err := p.checkRooms(); err != nil {
 		return nil, fail("%v", err)
+	}
+	if err := p.resolvePolicy(f.Policy, in); err != nil {
+		return nil, fail("policy %s: %v", f.Policy, err)
 	}
 	if err := p.identify(in.CodeVersion); err != nil {
 		return nil, err

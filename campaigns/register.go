@@ -31,6 +31,9 @@ type Registration struct {
 	Schedule  string   `json:"schedule"` // digest of the order of triples, and of arms in each
 	Seed      uint64   `json:"seed"`
 	Trials    int      `json:"trials"`
+	// Policy is what the campaign is to be judged by, with what each rule needs;
+	// nil where its file names none.
+	Policy *RegisteredPolicy `json:"policy,omitempty"`
 }
 
 // register proves that the arms match and fixes the registration record.
@@ -54,6 +57,7 @@ func (p *Plan) register() error {
 	p.registration, err = engine.Canonical(Registration{
 		Schema: SchemaRegistration, Plan: p.PlanDigest, Name: p.Name, Arms: p.Arms, UnderTest: p.UnderTest, Matched: m,
 		Schedule: "sha256:" + engine.Digest(schedule), Seed: p.Seed, Trials: p.Trials,
+		Policy: p.Policy,
 	})
 	if err != nil {
 		return fmt.Errorf("registration: %w", err)
@@ -99,6 +103,18 @@ func (r *Runner) seal(ctx context.Context) error {
 		return fmt.Errorf("registration of campaign %s: %w", p.ID, err)
 	}
 	return nil
+}
+
+// Sealed reports whether the seal log holds the registration of a campaign
+// under its digest, and the record still has that digest.
+func Sealed(log []store.SealRow, id, digest string) bool {
+	for i := range log {
+		var have sealed
+		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == id && have.Digest == digest {
+			return "sha256:"+engine.Digest(have.Record) == digest
+		}
+	}
+	return false
 }
 
 // CodeOf is the version of the code that a campaign was registered with, as the

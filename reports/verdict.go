@@ -28,7 +28,7 @@ func VerdictTable(w io.Writer, doc *gate.Document) error {
 	fmt.Fprintf(&b, "model: %s, seed %d\n  prices %s\n", Clean(doc.Model), doc.Seed, Clean(doc.Prices))
 	fmt.Fprintf(&b, "%s\n", freezeLine(doc))
 	fmt.Fprintf(&b, "budget: %s\n", proofLine(&doc.Budget))
-	fmt.Fprintf(&b, "policy: %s\n  %s\n", policyLine(doc.Policy), Clean(doc.Policy.Digest))
+	fmt.Fprintf(&b, "policy: %s%s\n  %s\n", policyLine(doc.Policy), registeredWords(&doc.Verdict), Clean(doc.Policy.Digest))
 	fmt.Fprintf(&b, "looks: %s\n", lookLine(&doc.Sequential))
 	if n := len(doc.DroppedTriples); n > 0 {
 		wrap(&b, fmt.Sprintf("dropped triples, not run in any arm (%d): %s", n, Clean(strings.Join(doc.DroppedTriples, ", "))))
@@ -131,6 +131,17 @@ func proofLine(g *gate.BudgetProof) string {
 		word = "DOES NOT HOLD"
 	}
 	return fmt.Sprintf("charged %s + held %s %s limit %s (%s funds), %s; unknown %s", usd(g.Charged), usd(g.Held), sign, usd(g.Limit), Clean(g.Funds), word, usd(g.Unknown))
+}
+
+// registeredWords tell whether the policy is the one that was registered.
+func registeredWords(v *gate.Verdict) string {
+	switch v.Registered {
+	case "":
+		return "; not registered before the first trial"
+	case v.Policy.Digest:
+		return "; registered before the first trial"
+	}
+	return "; not the one that was registered"
 }
 
 func policyLine(p gate.PolicyRef) string {

@@ -31,7 +31,7 @@ func VerdictMarkdown(w io.Writer, doc *gate.Document) error {
 	m.line("- **Prices:** %s", mdCode(doc.Prices))
 	m.line("- **Freeze and holdout:** %s", md(freezeLine(doc)))
 	m.line("- **Budget:** %s", md(proofLine(&doc.Budget)))
-	m.line("- **Policy:** %s, %s", md(policyLine(doc.Policy)), mdCode(doc.Policy.Digest))
+	m.line("- **Policy:** %s, %s", md(policyLine(doc.Policy)+registeredWords(&doc.Verdict)), mdCode(doc.Policy.Digest))
 	m.line("- **Looks:** %s", md(lookLine(&doc.Sequential)))
 	m.line("- **Traces:** %s", mdCode(doc.TraceSetDigest))
 	if n := len(doc.DroppedTriples); n > 0 {

@@ -58,23 +58,25 @@ type campaignLine struct {
 type campaignDoc struct {
 	Schema schemaRef `json:"schema"`
 	campaignLine
-	PlanDigest   string               `json:"plan_digest"`
-	Registration string               `json:"registration,omitempty"`
-	Code         string               `json:"code,omitempty"` // version that registered it; "" when the store does not know
-	Corpus       string               `json:"corpus"`
-	Filter       campaigns.CaseFilter `json:"cases"`
-	Cases        []campaigns.PlanCase `json:"case_digests"`
-	Seed         uint64               `json:"seed"`
-	Trials       int                  `json:"trials"`
-	Arms         []armCount           `json:"arms"`
-	UnderTest    []string             `json:"under_test"`
-	Provider     string               `json:"provider"`
-	Model        string               `json:"model"`
-	Params       map[string]string    `json:"params"`
-	Prices       string               `json:"prices"`
-	Clock        string               `json:"clock"`
-	Controls     bool                 `json:"controls"`
-	Document     json.RawMessage      `json:"run_document,omitempty"` // as last stored by run
+	PlanDigest   string `json:"plan_digest"`
+	Registration string `json:"registration,omitempty"`
+	// Policy is the one that was registered, with what its rules need; nil for none.
+	Policy    *campaigns.RegisteredPolicy `json:"policy,omitempty"`
+	Code      string                      `json:"code,omitempty"` // version that registered it; "" when the store does not know
+	Corpus    string                      `json:"corpus"`
+	Filter    campaigns.CaseFilter        `json:"cases"`
+	Cases     []campaigns.PlanCase        `json:"case_digests"`
+	Seed      uint64                      `json:"seed"`
+	Trials    int                         `json:"trials"`
+	Arms      []armCount                  `json:"arms"`
+	UnderTest []string                    `json:"under_test"`
+	Provider  string                      `json:"provider"`
+	Model     string                      `json:"model"`
+	Params    map[string]string           `json:"params"`
+	Prices    string                      `json:"prices"`
+	Clock     string                      `json:"clock"`
+	Controls  bool                        `json:"controls"`
+	Document  json.RawMessage             `json:"run_document,omitempty"` // as last stored by run
 }
 
 // readCampaignDoc reads a stored campaign, its trials and its money.
@@ -98,7 +100,7 @@ func readCampaignDoc(ctx context.Context, s store.Records, c *store.Campaign, ow
 		campaignLine: campaignLine{
 			ID: c.ID, Name: c.Name, Status: c.Status, Owner: owners[campaigns.LeaseName(c.ID)], Evidence: p.Evidence, Created: c.CreatedSeq,
 		},
-		PlanDigest: c.PlanDigest, Registration: c.Registration, Corpus: p.CorpusDigest, Filter: p.Filter, Cases: p.Cases,
+		PlanDigest: c.PlanDigest, Registration: c.Registration, Policy: p.Policy, Corpus: p.CorpusDigest, Filter: p.Filter, Cases: p.Cases,
 		Seed: p.Seed, Trials: p.Trials, UnderTest: p.UnderTest, Provider: p.Provider, Model: p.Model, Params: p.Params,
 		Prices: p.PricesDigest, Clock: p.Clock, Controls: p.Controls, Document: c.Totals,
 	}
@@ -274,6 +276,7 @@ func (a *app) printCampaign(d *campaignDoc) {
 		row("prices", d.Prices)
 		row("plan", d.PlanDigest)
 		row("registration", orDash(d.Registration))
+		row("policy", registeredPolicy(d.Policy))
 		row("code", orDash(d.Code))
 		row("run document", document)
 	})
@@ -291,6 +294,18 @@ func (a *app) printCampaign(d *campaignDoc) {
 			row(arm.Name, arm.Mode, cmp.Or(arm.Role, "compared"), idempotency, orDash(strings.Join(options, " ")), fmt.Sprintf("%d/%d", arm.Done, arm.Planned))
 		}
 	})
+}
+
+// registeredPolicy is the policy of a registration, in one line.
+func registeredPolicy(p *campaigns.RegisteredPolicy) string {
+	if p == nil {
+		return "none registered"
+	}
+	fits := "each required rule can pass"
+	if !p.Fits {
+		fits = "a required rule cannot be sure to pass"
+	}
+	return fmt.Sprintf("%s (%s), %s, %s", p.Name, p.Source, p.Digest, fits)
 }
 
 func (a *app) campaignCancelCmd() *cobra.Command {

@@ -121,7 +121,7 @@ func (in *gateInput) evidence(ctx context.Context, s store.Store) (gate.Evidence
 		budget = gate.Check{State: gate.CheckBroken, Detail: "charged + held <= limit does not hold at every ledger row; qualify budget verify shows where"}
 	}
 	return gate.Evidence{
-		Table: in.table, Word: in.plan.Evidence, Status: in.at.Campaign.Status,
+		Table: in.table, Word: in.plan.Evidence, Status: in.at.Campaign.Status, Registered: in.plan.PolicyDigest(),
 		Checks: map[string]gate.Check{
 			gate.CheckFreeze:   {State: gate.CheckNotTested, Detail: "the campaign ran without a freeze"},
 			gate.CheckHoldout:  {State: gate.CheckNotTested, Detail: "split " + in.plan.Filter.Split + ": no holdout was opened"},
@@ -146,8 +146,8 @@ func (in *gateInput) checkLog(log []store.SealRow) gate.Check {
 		}
 		prev = r.Digest
 	}
-	if campaigns.CodeOf(log, in.plan.ID) == "" {
-		return gate.Check{State: gate.CheckBroken, Detail: "the seal log has no registration of the campaign"}
+	if !campaigns.Sealed(log, in.plan.ID, in.at.Campaign.Registration) {
+		return gate.Check{State: gate.CheckBroken, Detail: "the seal log has no registration of the campaign by the digest " + in.at.Campaign.Registration}
 	}
 	return gate.Check{State: gate.CheckHolds, Detail: fmt.Sprintf("%d rows, head %s", len(log), prev)}
 }

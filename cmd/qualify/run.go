@@ -124,6 +124,7 @@ func resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases,
 	}
 	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
 		Path: name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(), Override: over,
+		Policy: policyReader(base),
 	})
 	switch {
 	case errors.Is(err, campaigns.ErrHoldout):

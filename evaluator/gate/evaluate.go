@@ -44,7 +44,7 @@ func (g *judge) judge() (Verdict, error) {
 	p := g.policy
 	v := Verdict{
 		Evidence: g.word, Estimand: evaluator.EstimandLike, Reasons: []Reason{}, Arms: []ArmDenominators{}, Preconditions: []CheckVerdict{}, Rules: []RuleVerdict{},
-		Policy: p.ref(),
+		Policy: p.ref(), Registered: g.evidence.Registered,
 	}
 	var err error
 	if g.look, err = g.place(); err != nil {
@@ -102,6 +102,9 @@ func (g *judge) blockers() {
 		g.block(CodeSimulated, "the evidence is %s: it says nothing for or against any real model", g.word)
 	case g.policy.Kind == KindSimulation && measured:
 		g.block(CodeKind, "the evidence is measured, and policy %s is for simulations; judge it by a policy of kind %s", g.policy.Name, KindMeasured)
+	}
+	if r := g.evidence.Registered; r != "" && r != g.policy.digest {
+		g.block(CodePolicy, "the campaign registered the policy of digest %s before its first trial, and this is another one", r)
 	}
 	missing, lost := g.cells()
 	if g.look.due {

@@ -14,6 +14,10 @@ type Evidence struct {
 	Word string
 	// Status of the campaign; the zero value is StatusDone.
 	Status string
+	// Registered is the digest of the policy that was registered before the first
+	// trial, "" for none. By another one no rule passes: its limits may have been
+	// chosen after the data.
+	Registered string
 	// Checks are the outcomes of preconditions by the names in Preconditions; one
 	// that is missing is not tested.
 	Checks map[string]Check

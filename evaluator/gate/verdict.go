@@ -33,6 +33,7 @@ const (
 	CodeUnfinished   Code = "unfinished"    // running, interrupted or cancelled
 	CodeLook         Code = "no_look"       // no declared look is due, or the rule registers no boundary
 	CodeSimulated    Code = "simulated"     // not measured, under a policy for measured evidence
+	CodePolicy       Code = "other_policy"  // not the one that the campaign registered
 	CodeKind         Code = "evidence_kind" // not simulated, under a policy for simulations
 	CodeNotEvaluable Code = "not_evaluable" // unknown is not zero
 	CodeGrader       Code = "grader_error"  // never a pass
@@ -58,10 +59,13 @@ type Verdict struct {
 	Verdict Outcome `json:"verdict"`
 	// Label is the verdict as people read it, with the evidence word where the
 	// evidence is not measured: "INCONCLUSIVE (simulated)".
-	Label         string            `json:"label"`
-	Evidence      string            `json:"evidence"`
-	Reasons       []Reason          `json:"reasons"`
-	Policy        PolicyRef         `json:"policy"`
+	Label    string    `json:"label"`
+	Evidence string    `json:"evidence"`
+	Reasons  []Reason  `json:"reasons"`
+	Policy   PolicyRef `json:"policy"`
+	// Registered is the digest of the policy that the campaign registered before its
+	// first trial; "" for none.
+	Registered    string            `json:"registered_policy,omitempty"`
 	Sequential    LookFigures       `json:"sequential"`
 	Estimand      string            `json:"estimand"`
 	Arms          []ArmDenominators `json:"arms"` // those that the rules name

@@ -152,6 +152,11 @@ func TestQ5_EveryReasonIsReached(t *testing.T) {
 			p := builtin(t, PolicySimulation)
 			return p
 		}, big},
+		{"another policy than the one registered", CodePolicy, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
+			e := big(t)
+			e.Registered = "sha256:of-another"
+			return e
+		}},
 		{"metric not evaluable", CodeNotEvaluable, Fail, rules("", ruleLatency), func(t *testing.T) Evidence {
 			e := big(t)
 			*e.Table.Row(2, 4, 1) = evaluator.Row{} // no trace: its latency is unknown
@@ -285,6 +290,27 @@ func TestQ5_SimulatedEvidenceNeverPassesAMeasuredPolicy(t *testing.T) {
 	e.Word = evaluator.EvidenceMeasured
 	if v := evaluate(t, builtin(t, PolicyDefault), e); v.Verdict != Fail {
 		t.Errorf("measured without a freeze: %s", v.Label)
+	}
+}
+
+// TestQ5_ARegisteredPolicyPassesByItsDigest: what it passes under the policy that
+// was registered is inconclusive under any other; a veto's FAIL stands.
+func TestQ5_ARegisteredPolicyPassesByItsDigest(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "", ruleVeto, ruleBetter)
+	e := campaign(t, 48, 2, 5, 1, good)
+	e.Registered = p.Digest()
+	if v := evaluate(t, p, e); v.Verdict != Pass || v.Registered != p.Digest() {
+		t.Errorf("registered: %s %v", v.Verdict, v.Reasons)
+	}
+	other := policyOf(t, "power: 0.8\n", ruleVeto, ruleBetter)
+	v := evaluate(t, other, e)
+	if v.Verdict != Inconclusive || v.Reasons[0].Code != CodePolicy || !strings.Contains(v.Reasons[0].Text, p.Digest()) {
+		t.Errorf("other: %s %v", v.Verdict, v.Reasons)
+	}
+	e.Table.Row(2, 90, 4).Values[evaluator.MetricDuplicateEffects] = 1
+	if v := evaluate(t, other, e); v.Verdict != Fail {
+		t.Errorf("veto: %s", v.Verdict)
 	}
 }
 
