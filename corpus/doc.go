@@ -7,6 +7,8 @@
 // cases are embedded by family folder, the gold files by corpus/gold only
 // (DESIGN §5).
 //
+// The built-in corpus has a dev and a holdout split that share no family.
+//
 // # Tools
 //
 // A tool is declarative: one operation on the documents of the world, with

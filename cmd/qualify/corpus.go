@@ -148,7 +148,10 @@ func (a *app) corpusLintCmd() *cobra.Command {
 		Short: "Check that cases and their gold prove something",
 		Long: `Check a corpus: the gold solution completes each case, doing nothing and only
 claiming complete none, references hold, and criteria, faults and tools have a
-use. Exit 1 when anything is found, faults of the files included.`,
+use. The gold solution with one action left out, done twice or changed must
+fail something, and no two cases may say the same but for names and numbers,
+within a split or across. Exit 1 when anything is found, faults of the files
+included.`,
 		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			cs, err := loadCases(from, ".")
