@@ -139,10 +139,7 @@ func readFreeze(r Row) (Frozen, error) {
 	if err != nil {
 		return Frozen{}, err
 	}
-	id, err := m.ID()
-	if err != nil {
-		return Frozen{}, err
-	}
+	id := IDPrefix + engine.Digest(e.Manifest) // which Parse found to be canonical
 	if id != e.Freeze {
 		return Frozen{}, fmt.Errorf("names freeze %s and holds %s", e.Freeze, id)
 	}

@@ -101,6 +101,10 @@ func TestQ4_AWholeStoryVerifies(t *testing.T) {
 	t.Parallel()
 	rows := logOf(t, story(t))
 	v := VerifyLog(rows)
+	if len(v.Freezes) != 1 || v.Freezes[0].N != 2 || v.Freezes[0].Manifest.Name != "little" {
+		t.Errorf("freezes %+v", v.Freezes)
+	}
+	v.Freezes = nil
 	want := Verification{Rows: 8, Head: rows[7].Digest, Openings: 1}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -14,6 +14,9 @@ type Verification struct {
 	Faults []Fault
 	Rows   int
 	Head   string
+	// Freezes are the manifests that the log seals, in order; rows at fault are
+	// not among them.
+	Freezes []Frozen
 	// Openings counts the openings of a holdout.
 	Openings int
 	// Signed is the number of rows under the newest checkpoint that a known key
@@ -35,9 +38,18 @@ func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 		registered: map[string]bool{}, frozen: map[string]bool{}, opened: map[string]string{},
 		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{},
 	}
+	covered := 0 // rows that some checkpoint may cover
+	for i := range rows {
+		if rows[i].Kind == KindCheckpoint {
+			covered = i
+		}
+	}
 	for i := range rows {
 		if err := v.entry(&rows[i]); err != nil {
 			v.out.Faults = append(v.out.Faults, Fault{int64(i) + 1, rows[i].Kind + ": " + err.Error()})
+		}
+		if i >= covered {
+			continue
 		}
 		if err := v.tree.add(&rows[i]); err != nil {
 			v.out.Faults = append(v.out.Faults, Fault{int64(i) + 1, err.Error()})
@@ -73,6 +85,7 @@ func (v *verifier) entry(r *Row) error {
 			return fmt.Errorf("freeze %s is sealed already", f.ID)
 		}
 		v.frozen[f.ID] = true
+		v.out.Freezes = append(v.out.Freezes, f)
 		return nil
 	case KindOpening:
 		return v.opening(r)

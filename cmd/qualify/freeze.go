@@ -73,7 +73,7 @@ campaign, or the folder of the campaign file.`,
 	fl.StringSliceVar(&f.include, "include", nil, "also freeze this file or folder, `PATH` relative to the root")
 	fl.StringSliceVar(&f.exclude, "exclude", nil, "leave out files and folders of this `PATTERN`")
 	fl.StringSliceVar(&f.binaries, "binary", nil, "also allow the binary `FILE` to run, for another platform")
-	fl.StringVar(&f.policy, "policy", policyPrefix+gate.PolicyDefault, "policy `FILE` inside the root, or "+policyPrefix+strings.Join(gate.BuiltinNames(), ", "+policyPrefix))
+	fl.StringVar(&f.policy, "policy", "", "policy `FILE` inside the root, or "+policyPrefix+strings.Join(gate.BuiltinNames(), ", "+policyPrefix)+" (that of the campaign, or "+policyPrefix+gate.PolicyDefault+")")
 	fl.StringVarP(&f.out, "output", "o", "", "also write the manifest to `FILE`")
 	fl.BoolVar(&f.json, "json", false, "print one JSON document")
 	sealLogFlag(c, &f.sealLog)
@@ -224,20 +224,18 @@ func (a *app) findFreeze(ctx context.Context, which, sealLog string) (f freeze.F
 	if err != nil {
 		return freeze.Frozen{}, "", err
 	}
-	if v := freeze.VerifyLog(rows); len(v.Faults) > 0 {
+	v := freeze.VerifyLog(rows)
+	if len(v.Faults) > 0 {
 		return freeze.Frozen{}, "", fmt.Errorf("%w: %s; qualify freeze log --verify lists all that is wrong", freeze.ErrLog, v.Faults[0])
 	}
-	all, err := freeze.Freezes(rows)
-	if err != nil {
-		return freeze.Frozen{}, "", err
-	}
+	all := v.Freezes
 	if len(all) == 0 {
 		return freeze.Frozen{}, "", usagef("the seal log holds no freeze yet; qualify freeze create makes one")
 	}
 	if which == "" {
 		return all[len(all)-1], freeze.Head(rows), nil
 	}
-	match := slices.DeleteFunc(all, func(f freeze.Frozen) bool { return !strings.HasPrefix(f.ID, which) })
+	match := slices.DeleteFunc(slices.Clone(all), func(f freeze.Frozen) bool { return !strings.HasPrefix(f.ID, which) })
 	switch len(match) {
 	case 0:
 		return freeze.Frozen{}, "", usagef("the seal log holds no freeze %s", which)
