@@ -30,6 +30,9 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 	if root == "" {
 		root = filepath.Join(base, filepath.FromSlash(file.Freeze.Root))
 	}
+	if f.policy == "" {
+		f.policy = policyOf(file, base)
+	}
 	src := freeze.Source{Campaign: name, Policy: f.policy, Exclude: slices.Concat(file.Freeze.Exclude, f.exclude)}
 	if !strings.HasPrefix(name, builtinPrefix) {
 		if src.Campaign, err = insideRoot(root, name, "campaign"); err != nil {

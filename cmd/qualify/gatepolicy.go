@@ -12,11 +12,7 @@ import (
 // and plans its verdict.
 func policyReader(base string) func(string, *campaigns.Plan) (*campaigns.RegisteredPolicy, error) {
 	return func(name string, plan *campaigns.Plan) (*campaigns.RegisteredPolicy, error) {
-		place := name
-		if !strings.HasPrefix(name, policyPrefix) && !filepath.IsAbs(name) {
-			place = filepath.Join(base, filepath.FromSlash(name))
-		}
-		policy, err := readPolicy(place)
+		policy, err := readPolicy(policyPlace(name, base))
 		if err != nil {
 			return nil, err
 		}
@@ -30,4 +26,21 @@ func policyReader(base string) func(string, *campaigns.Plan) (*campaigns.Registe
 		}
 		return out, nil
 	}
+}
+
+// policyPlace is where a policy that a campaign file in the folder base names
+// is read.
+func policyPlace(name, base string) string {
+	if strings.HasPrefix(name, policyPrefix) || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(base, filepath.FromSlash(name))
+}
+
+// policyOf is the policy that a campaign file names, else the default one.
+func policyOf(file *campaigns.File, base string) string {
+	if file.Policy == "" {
+		return policyPrefix + gate.PolicyDefault
+	}
+	return policyPlace(file.Policy, base)
 }
