@@ -30,7 +30,7 @@ type Plan struct {
 	Trials       int               `json:"trials"`
 	Order        string            `json:"order,omitempty"` // "" for rounds
 	Filter       CaseFilter        `json:"cases"`
-	CorpusDigest string            `json:"corpus"`
+	CorpusDigest string            `json:"corpus"` // of the split
 	Cases        []PlanCase        `json:"case_digests"`
 	Arms         []Arm             `json:"arms"`
 	UnderTest    []string          `json:"under_test"`
@@ -293,7 +293,8 @@ func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) e
 		}
 		p.Cases = append(p.Cases, PlanCase{ID: cs.ID, Digest: d})
 	}
-	if p.CorpusDigest, err = c.Digest(); err != nil {
+	// Of the split alone: a holdout that grows is no other dev campaign (Q4).
+	if p.CorpusDigest, err = c.SplitDigest(p.Filter.Split); err != nil {
 		return fail("corpus: %v", err)
 	}
 	return nil

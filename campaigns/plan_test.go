@@ -63,6 +63,35 @@ func replace(old, now string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, now, 1) }
 }
 
+// Q4: dev and holdout are pinned apart, so that a holdout that grows makes no
+// other dev campaign; another dev case does.
+func TestQ4_AGrowingHoldoutIsNoOtherDevCampaign(t *testing.T) {
+	t.Parallel()
+	base := mustResolve(t, nil, nil)
+	without := func(split string, n int) func(*ResolveInput) {
+		return func(in *ResolveInput) {
+			var kept []*corpus.Case
+			for _, k := range in.Corpus.Cases {
+				if k.Split == split && n > 0 {
+					n--
+					continue
+				}
+				kept = append(kept, k)
+			}
+			if n > 0 {
+				t.Fatalf("the corpus has too few cases of split %s", split)
+			}
+			in.Corpus = &corpus.Corpus{Cases: kept}
+		}
+	}
+	if p := mustResolve(t, nil, without(corpus.SplitHoldout, 3)); p.ID != base.ID {
+		t.Error("the holdout is part of a dev campaign's identity")
+	}
+	if p := mustResolve(t, nil, without(corpus.SplitDev, 1)); p.ID == base.ID || p.CorpusDigest == base.CorpusDigest {
+		t.Error("a dev case less makes no other campaign")
+	}
+}
+
 // The identity covers what decides a trial, and nothing else (DESIGN §7).
 func TestCampaignIdentity(t *testing.T) {
 	t.Parallel()
