@@ -117,7 +117,6 @@ type attestationDoc struct {
 	Subjects      []attest.Resource `json:"subjects"`
 	Configuration []attest.Resource `json:"configuration"`
 	Recomputed    string            `json:"recomputed"` // from what the verdict was computed again: store, traces, or "" for not
-
 }
 
 // Values of attestationDoc.Recomputed.
