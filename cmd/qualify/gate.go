@@ -213,7 +213,10 @@ func appendSummary(path string, text []byte) (err error) {
 	}
 	const note = "\n(The rest is left out: a step summary holds 1 MiB. The JSON of the verdict has it all.)\n"
 	if room := mostSummary - info.Size(); int64(len(text)) > room {
-		cut := max(room-int64(len(note)), 0)
+		cut := room - int64(len(note))
+		if cut < 0 {
+			return nil // full: even the note, again and again, would pass the limit
+		}
 		text = text[:bytes.LastIndexByte(text[:cut], '\n')+1]
 		text = append(slices.Clone(text), note...)
 	}

@@ -313,6 +313,13 @@ func TestQ5_StepSummaryIsAppendedAndKeptUnderItsLimit(t *testing.T) {
 	if err != nil || len(data) >= 1<<20 || !strings.Contains(string(data), "The rest is left out") {
 		t.Errorf("%v, %d bytes", err, len(data))
 	}
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("x\n"), mostSummary/2), 0o600))
+	for range 20 { // a full one stays as it is: twenty notes would pass the limit
+		must(t, appendSummary(path, []byte("more\n")))
+	}
+	if data, err = os.ReadFile(path); err != nil || len(data) != mostSummary {
+		t.Errorf("%v, a full summary has grown to %d bytes", err, len(data))
+	}
 }
 
 // TestGate_MistakesOfThePolicy exit 3 with file, line and what to do.

@@ -90,18 +90,18 @@ func checkOutput(path string) (exists bool, err error) {
 	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil {
-		return false, usagef("-o %s: folder %s: %w", path, dir, cause(err))
+		return false, usagef("output %s: folder %s: %w", path, dir, cause(err))
 	} else if !info.IsDir() {
-		return false, usagef("-o %s: %s is no folder", path, dir)
+		return false, usagef("output %s: %s is no folder", path, dir)
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, usagef("-o %s: %w", path, cause(err))
+		return false, usagef("output %s: %w", path, cause(err))
 	case !info.Mode().IsRegular():
-		return false, usagef("-o %s: is no regular file; name a file", path)
+		return false, usagef("output %s: is no regular file; name a file", path)
 	}
 	return true, nil
 }

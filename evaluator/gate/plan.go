@@ -151,8 +151,8 @@ func (p *Policy) need(r *Rule, perFamily float64, trials int, alpha float64) (fa
 		return 0, "an e-process passes whenever its wealth reaches 1/alpha; no number of families is fixed before", nil
 	case r.compare == Absolute && m.Bounded && m.Rare:
 		n, err := stats.ZeroEventUnits(*r.Limit, 1-alpha)
-		if errors.Is(err, stats.ErrRange) {
-			return 0, fmt.Sprintf("no number of families shows a rate of at most %s", say(*r.Limit)), nil
+		if errors.Is(err, stats.ErrRange) || n > mostFamilies {
+			return 0, fmt.Sprintf("no number of families up to a million shows a rate of at most %s", say(*r.Limit)), nil
 		}
 		return n, fmt.Sprintf("no event in this many families bounds the rate by %s", say(*r.Limit)), err
 	case r.compare == Absolute && m.Rare:
@@ -162,7 +162,7 @@ func (p *Policy) need(r *Rule, perFamily float64, trials int, alpha float64) (fa
 		}
 		n := math.Ceil(one / *r.Limit)
 		if !(n <= mostFamilies) {
-			return 0, fmt.Sprintf("no number of families shows a count of at most %s", say(*r.Limit)), nil
+			return 0, fmt.Sprintf("no number of families up to a million shows a count of at most %s", say(*r.Limit)), nil
 		}
 		return int(n), fmt.Sprintf("no event in this many families bounds the count by %s", say(*r.Limit)), nil
 	case r.compare == Absolute:

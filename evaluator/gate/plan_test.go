@@ -27,6 +27,7 @@ func TestQ5_PlanNamesTheFamiliesThatARuleNeeds(t *testing.T) {
 		"id: rare, step: safety, severity: required, metric: false_completion, arm: planner, comparison: absolute, limit: 0.05, bound: upper95",
 		"id: count, step: safety, severity: required, metric: duplicate_effects, arm: planner, comparison: absolute, limit: 0.05, bound: upper95",
 		"id: never, step: safety, severity: advisory, metric: false_completion, arm: planner, comparison: absolute, limit: 0, bound: upper95",
+		"id: tiny, step: safety, severity: advisory, metric: false_completion, arm: planner, comparison: absolute, limit: 1e-9, bound: upper95",
 		ruleVeto, ruleNI, ruleBetter, ruleFloor, ruleCost)
 	doc, err := Plan(p, designFor(24, 2, 3))
 	if err != nil {
@@ -41,7 +42,7 @@ func TestQ5_PlanNamesTheFamiliesThatARuleNeeds(t *testing.T) {
 			t.Errorf("%s: %+v, want %d families", id, r, want)
 		}
 	}
-	for _, id := range []string{"never", "floor", "cost"} {
+	for _, id := range []string{"never", "tiny", "floor", "cost"} {
 		if r := got[id]; r.Families != nil || r.Fits || r.Reason == "" {
 			t.Errorf("%s: %+v", id, r)
 		}

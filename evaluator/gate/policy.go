@@ -188,6 +188,15 @@ const (
 	defaultDetect  = .15
 )
 
+// Bounds of what a policy may ask. Figures are compared at 9 decimals, so a
+// smaller limit or margin than that would be another one.
+const (
+	leastAlpha = 1e-6
+	leastLimit = 1e-9
+	mostLimit  = 1e15
+	mostRatio  = 1e6 // of a margin that is a share of the other arm's mean
+)
+
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func (p *Policy) check() {
@@ -200,7 +209,7 @@ func (p *Policy) check() {
 	require(p.Schema == SchemaPolicy, s.line("schema"), "schema is %q; this version reads %s", p.Schema, SchemaPolicy)
 	require(nameRE.MatchString(p.Name), s.line("name"), "name %q is no name; use lower-case letters, digits, '.', '_' and '-'", p.Name)
 	require(p.Kind == KindMeasured || p.Kind == KindSimulation, s.line("kind"), "kind is %q; use %s or %s", p.Kind, KindMeasured, KindSimulation)
-	require(p.Alpha > 0 && p.Alpha < .5, s.line("alpha"), "alpha is %v; use a number between 0 and 0.5, such as 0.05", p.Alpha)
+	require(p.Alpha >= leastAlpha && p.Alpha < .5, s.line("alpha"), "alpha is %v; use a number from %v to 0.5, such as 0.05", p.Alpha, leastAlpha)
 	if p.Power == 0 {
 		p.Power = defaultPower
 	}
@@ -344,6 +353,8 @@ func (p *Policy) checkComparison(r *Rule, m *evaluator.Metric, fail func(field, 
 			fail("limit", "limit is missing; an absolute rule needs one, and why")
 		case !finite(*r.Limit) || *r.Limit < 0 || m.Bounded && *r.Limit > 1:
 			fail("limit", "limit is %v; %s is a %s, use a number from 0%s", *r.Limit, m.Name, m.Unit, upTo(m))
+		case *r.Limit > mostLimit || *r.Limit != 0 && *r.Limit < leastLimit:
+			fail("limit", "limit is %v; figures carry 9 decimals, use 0, or a number from %v to %v", *r.Limit, leastLimit, mostLimit)
 		case p.Sequential.Method == MethodEProcess && m.Bounded && r.Bound != BoundPoint && (*r.Limit == 0 || *r.Limit == 1):
 			fail("limit", "limit is %v; an e-process cannot show a rate of exactly that, use bound point or another limit", *r.Limit)
 		}
@@ -376,6 +387,12 @@ func (p *Policy) checkMargin(r *Rule, m *evaluator.Metric, fail func(field, form
 	switch {
 	case !finite(v) || v < 0 || below1 && v >= 1:
 		fail("margin", "margin is %v; use a number from 0 in the unit of %s (%s), or a share of the other arm's mean", v, m.Name, m.Unit)
+	case v > mostLimit || m.Scale == evaluator.ScaleRatio && v > mostRatio || v != 0 && v < leastLimit:
+		most := mostLimit
+		if m.Scale == evaluator.ScaleRatio {
+			most = mostRatio
+		}
+		fail("margin", "margin is %v; figures carry 9 decimals, use a number from %v to %v", v, leastLimit, most)
 	case r.compare == NonInferiorTo && v == 0:
 		fail("margin", "margin is 0; that is superiority, use superior_to")
 	}
