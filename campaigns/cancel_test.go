@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/faultstore"
 	"github.com/agentrooms/qualify/engine/store/memory"
 	"github.com/agentrooms/qualify/engine/store/storetest"
 )
@@ -121,6 +122,30 @@ func TestCancelRefusals(t *testing.T) {
 	}
 	if _, err := Cancel(ctx, st, "c_1", owner); !errors.Is(err, ErrFinished) {
 		t.Errorf("finished: %v", err)
+	}
+}
+
+// A campaign whose cancelling is cut off between its status and its money is
+// cancelled all the same: it never runs on money that may have returned, and
+// cancelling again returns the rest.
+func TestACutCancelIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	inner, ctx := interrupted(t), t.Context()
+	owner := Owner{Token: "me", Name: "pid 1"}
+	st, err := faultstore.New(inner, faultstore.Plan{Faults: []faultstore.Fault{{Op: "Release", Nth: 1, Kind: faultstore.FailBefore}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Cancel(ctx, st, "c_1", owner); !errors.Is(err, faultstore.ErrInjected) {
+		t.Fatalf("error %v; want the one that was injected", err)
+	}
+	if c, err := inner.Campaign(ctx, "c_1"); err != nil || c.Status != StatusCancelled {
+		t.Errorf("cut off: status %q (%v), want it cancelled", c.Status, err)
+	}
+	got, err := Cancel(ctx, inner, "c_1", owner)
+	want := Cancelled{Freed: 10_000 - 300 - 500, Charged: 300, Kept: 500}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Cancelled{}, "Campaign")); diff != "" || err != nil {
+		t.Errorf("again: %v (-want +got):\n%s", err, diff)
 	}
 }
 

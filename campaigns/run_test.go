@@ -247,6 +247,26 @@ func TestMaxUSDStopsAndNamesItself(t *testing.T) {
 	}
 }
 
+// --max-usd caps a campaign further: above ceiling_usd it raises nothing, also
+// where a shared ceiling has room for more.
+func TestMaxUSDNeverRaisesTheCapOfTheFile(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	st := memStore(t)
+	p := sharedPlan(t, "7", "0.61")
+	if _, err := st.EnsureCeiling(t.Context(), p.CeilingName(), store.FundsSimulated, 50_000_000); err != nil {
+		t.Fatal(err)
+	}
+	got := runTalk(t.Context(), t, p, st, &calls, func(r *Runner) { r.MaxMicros = 40_000_000 })
+	var limit *LimitError
+	if !errors.As(got.err, &limit) || limit.Limit != "ceiling_usd 0.61" {
+		t.Fatalf("error %v; want one that names ceiling_usd 0.61", got.err)
+	}
+	if c := got.out.Ceiling; c.MaxSum > 610_000 {
+		t.Errorf("%d micros were charged and held at once; the campaign may spend 610000", c.MaxSum)
+	}
+}
+
 // A fault of the harness stops the run and is not a score.
 func TestProviderFaultStopsTheRun(t *testing.T) {
 	t.Parallel()
