@@ -250,7 +250,27 @@ func TestQ8_AttestationsAreSealed(t *testing.T) {
 	if v := freeze.VerifyLog(rows); len(v.Faults) > 0 {
 		t.Errorf("faults %v", v.Faults)
 	}
+	for _, flags := range [][]string{{"--json"}, {"--json", "--at", "2020-01-01T00:00:00Z"}} {
+		exit := exitOK
+		if len(flags) > 1 {
+			exit = exitFail
+		}
+		var doc any
+		if err := json.Unmarshal([]byte(g.verify(t, exit, "a", flags...)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range missing(doc, attestationKeys) {
+			t.Errorf("%v: %s", flags, m)
+		}
+	}
 }
+
+// attestationKeys are the keys of attest verify --json that scripts read, as in
+// shapes_test.go.
+const attestationKeys = `
+schema.name string; schema.version number; ok bool; fault string; file string; keys.* string; result string; predicate_type string
+verdict string; label string; evidence string; campaign string; freeze string; created string; valid_until string; recomputed string
+subjects.*.name string; subjects.*.digest.sha256 string; configuration.*.name string; configuration.*.digest.sha256 string`
 
 func hasKind(rows []freeze.Row, kind string) bool {
 	for _, r := range rows {

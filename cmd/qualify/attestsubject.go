@@ -30,12 +30,18 @@ func (f *subjectFlags) add(c *cobra.Command, artifact, subject string) {
 // read hashes the files and parses the digests.
 func (f *subjectFlags) read() ([]attest.Resource, error) {
 	var out []attest.Resource
+	used := map[string]bool{}
 	for _, path := range f.artifacts {
 		sum, err := hashFile(path)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, attest.Resource{Name: filepath.Base(path), Digest: map[string]string{"sha256": sum}})
+		name := filepath.Base(path)
+		if used[name] { // the same name in another folder
+			name = filepath.ToSlash(filepath.Clean(path))
+		}
+		used[name] = true
+		out = append(out, attest.Resource{Name: name, Digest: map[string]string{"sha256": sum}})
 	}
 	for _, text := range f.subjects {
 		name, digest, ok := cutLast(text, "=")
@@ -44,6 +50,12 @@ func (f *subjectFlags) read() ([]attest.Resource, error) {
 			return nil, usagef("--subject %q: write NAME=ALGORITHM:HEX; algorithms are %s", text, strings.Join(attest.Algorithms(), ", "))
 		}
 		out = append(out, attest.Resource{Name: name, Digest: map[string]string{alg: hexed}})
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	if err := attest.CheckSubjects(out); err != nil {
+		return nil, usagef("%w", err)
 	}
 	return out, nil
 }

@@ -97,23 +97,23 @@ func (f *attestVerifyFlags) consistent(c *cobra.Command) error {
 }
 
 // attestationDoc is attest verify --json. What an attestation says is told only
-// after its signatures and statements were found right; all of it is zero
+// after its signatures and statements were found right; all of it is empty
 // before.
 type attestationDoc struct {
 	Schema        schemaRef         `json:"schema"`
 	OK            bool              `json:"ok"`
-	Fault         string            `json:"fault,omitempty"`
+	Fault         string            `json:"fault"`
 	File          string            `json:"file"`
 	Keys          []string          `json:"keys"`
-	Result        attest.Result     `json:"result,omitempty"`
-	PredicateType string            `json:"predicate_type,omitempty"`
-	Verdict       gate.Outcome      `json:"verdict,omitempty"`
-	Label         string            `json:"label,omitempty"`
-	Evidence      string            `json:"evidence,omitempty"`
-	Campaign      string            `json:"campaign,omitempty"`
-	Freeze        string            `json:"freeze,omitempty"`
-	Created       string            `json:"created,omitempty"`
-	ValidUntil    string            `json:"valid_until,omitempty"`
+	Result        attest.Result     `json:"result"`
+	PredicateType string            `json:"predicate_type"`
+	Verdict       gate.Outcome      `json:"verdict"`
+	Label         string            `json:"label"`
+	Evidence      string            `json:"evidence"`
+	Campaign      string            `json:"campaign"`
+	Freeze        string            `json:"freeze"`
+	Created       string            `json:"created"`
+	ValidUntil    string            `json:"valid_until"`
 	Subjects      []attest.Resource `json:"subjects"`
 	Configuration []attest.Resource `json:"configuration"`
 	Recomputed    string            `json:"recomputed"` // from what the verdict was computed again: store, traces, or "" for not

@@ -155,7 +155,7 @@ func (a *Attestation) Inspect() (*Verified, error) {
 
 // figures checks the second statement in itself.
 func (v *Verified) figures(f *Figures) error {
-	if err := checkSubjects(v.Subjects); err != nil {
+	if err := CheckSubjects(v.Subjects); err != nil {
 		return err
 	}
 	if err := checkDocument(f.Document); err != nil {

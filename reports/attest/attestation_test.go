@@ -17,7 +17,7 @@ import (
 func TestQ8_EveryBitOfAnAttestationCounts(t *testing.T) {
 	t.Parallel()
 	k := signer(t, 1)
-	full, d := document(t), gate.NewDocument(gate.Verdict{Verdict: gate.Inconclusive, Evidence: "simulated"})
+	full, d := document(t), gate.NewDocument(gate.Verdict{Verdict: gate.Inconclusive, Evidence: "simulated", Label: "INCONCLUSIVE (simulated)"})
 	d.Campaign.Registration, d.Policy.Digest, d.TraceSetDigest = full.Campaign.Registration, full.Policy.Digest, full.TraceSetDigest
 	d.Corpus.Digest, d.Prices = full.Corpus.Digest, full.Prices
 	good := fileOf(t, signed(t, claimOf(d), k))

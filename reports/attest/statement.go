@@ -118,7 +118,7 @@ func (c *Claim) statements() (result, figures []byte, err error) {
 
 // check refuses claims that must not be signed.
 func (c *Claim) check() error {
-	if err := checkSubjects(c.Subjects); err != nil {
+	if err := CheckSubjects(c.Subjects); err != nil {
 		return err
 	}
 	if err := checkDocument(c.Document); err != nil {
@@ -226,6 +226,8 @@ func checkDocument(d *gate.Document) error {
 		return fmt.Errorf("%w: the verdict is %q", ErrStatement, d.Verdict.Verdict)
 	case d.Exit != want.Exit:
 		return fmt.Errorf("%w: the verdict is %s with exit code %d", ErrStatement, d.Verdict.Verdict, d.Exit)
+	case !strings.HasPrefix(d.Label+" (", string(d.Verdict.Verdict)+" (") || d.Evidence != evaluator.EvidenceMeasured && !strings.Contains(d.Label, "("+d.Evidence):
+		return fmt.Errorf("%w: the verdict is %s on %s evidence, and its label says %q", ErrStatement, d.Verdict.Verdict, d.Evidence, d.Label)
 	case d.Verdict.Verdict != gate.Pass:
 		return checkLossless(d)
 	case d.Evidence != evaluator.EvidenceMeasured && d.Policy.Kind != gate.KindSimulation:
@@ -266,7 +268,9 @@ func digestSizes() map[string]int {
 // Algorithms lists the digest algorithms that a subject may have.
 func Algorithms() []string { return slices.Sorted(maps.Keys(digestSizes())) }
 
-func checkSubjects(subjects []Resource) error {
+// CheckSubjects finds subjects without name or digest, two of one name, and
+// digests that are none: ErrStatement.
+func CheckSubjects(subjects []Resource) error {
 	if len(subjects) == 0 {
 		return fmt.Errorf("%w: there is no subject: name what is released by its digest", ErrStatement)
 	}

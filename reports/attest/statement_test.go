@@ -144,6 +144,7 @@ func TestQ8_ResultsOfVerdicts(t *testing.T) {
 
 func TestQ8_BadClaimsAreNotSigned(t *testing.T) {
 	t.Parallel()
+	const passed = "PASS (simulated)"
 	for _, tc := range []struct {
 		name   string
 		change func(c *Claim)
@@ -153,11 +154,13 @@ func TestQ8_BadClaimsAreNotSigned(t *testing.T) {
 		{"no document", func(c *Claim) { c.Document = nil }, ErrStatement, "no verdict document"},
 		{"another schema", func(c *Claim) { c.Document.Schema.Version = 2 }, ErrStatement, "version 2"},
 		{"unknown verdict", func(c *Claim) { c.Document.Verdict.Verdict = "MAYBE" }, ErrStatement, `"MAYBE"`},
+		{"a label that flatters", func(c *Claim) { c.Document.Label = "PASS" }, ErrStatement, `its label says "PASS"`},
+		{"a label without the evidence", func(c *Claim) { c.Document.Label = "INCONCLUSIVE" }, ErrStatement, "on simulated evidence"},
 		{"another exit code", func(c *Claim) { c.Document.Exit = 0 }, ErrStatement, "exit code 0"},
 		{"a rule that did not pass", func(c *Claim) {
-			c.Document.Verdict.Verdict, c.Document.Exit, c.Document.Policy.Kind = gate.Pass, 0, gate.KindSimulation
+			c.Document.Verdict.Verdict, c.Document.Exit, c.Document.Policy.Kind, c.Document.Label = gate.Pass, 0, gate.KindSimulation, passed
 		}, ErrStatement, "rule some is INCONCLUSIVE"},
-		{"a PASS by the wrong policy", func(c *Claim) { c.Document.Verdict.Verdict, c.Document.Exit = gate.Pass, 0 }, ErrStatement, "policy for measured evidence"},
+		{"a PASS by the wrong policy", func(c *Claim) { c.Document.Verdict.Verdict, c.Document.Exit, c.Document.Label = gate.Pass, 0, passed }, ErrStatement, "policy for measured evidence"},
 		{"a precondition that did not hold", func(c *Claim) {
 			d := verdictOn(t, "simulated", gate.KindSimulation, passes)
 			d.Preconditions[0].Verdict = gate.Fail
