@@ -328,7 +328,8 @@ const words = `
   that of the baseline (world D) its mean is underestimated more often than not, and the rules pass too often. No symmetric interval
   repairs that; the rules are advisory.
 - **Looks and e-process.** Two looks spend alpha once. The e-process stays far under alpha, since it also allows for looks that nobody
-  took, and pays with power; it needs more families than the t test for the same advantage.
+  took, and pays with power; it needs more families than the t test for the same advantage. It stakes a family when all its trials are
+  done. Here the stop cuts trials at random, over all families, and leaves hardly a whole one: at such a stop it has nothing to say.
 - **A veto on what was observed is no bound on a rate.** A planner that repeats one effect in 500 trials passes it as often as the
   table says. For a rate, use "duplicate_effect_trials" with an upper bound.
 `
