@@ -3,6 +3,7 @@ package campaigns
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -181,7 +182,7 @@ func (c *fileChecker) require(ok bool, where, format string, args ...any) {
 func (f *File) check(c *fileChecker) {
 	c.require(f.Schema == SchemaCampaign, "schema", "is %q; this version reads %s", f.Schema, SchemaCampaign)
 	c.require(nameRE.MatchString(f.Name), "name", "%q is no name; use lower-case letters, digits, '.', '_' and '-', at most 64", f.Name)
-	c.require(f.Seed <= MaxSeed, "seed", "is %d; use 0 to %d", f.Seed, uint64(MaxSeed))
+	c.require(f.Seed <= MaxSeed, "seed", "is %d; use 0 to %d", f.Seed, int64(MaxSeed))
 	c.require(f.Trials >= 1, "trials", "is %d; a campaign needs at least 1 trial per case and arm", f.Trials)
 	c.require(f.Trials <= MaxTrials, "trials", "is %d; at most %d", f.Trials, MaxTrials)
 	c.require(f.Parallel >= 0 && f.Parallel <= MaxParallel, "parallel", "is %d; use 1 to %d", f.Parallel, MaxParallel)
@@ -212,7 +213,7 @@ const (
 
 	// MaxSeed is the largest seed that canonical JSON keeps to the last digit, so
 	// that two seeds never make one campaign.
-	MaxSeed = 1<<53 - 1
+	MaxSeed = math.MaxInt64
 )
 
 // Orders of a schedule.

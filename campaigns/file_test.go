@@ -55,7 +55,7 @@ func TestFileFaults(t *testing.T) {
 		{"fraction of a trial", "trials: 5", "trials: 5.5", "c.yaml:6: wrong type: 5.5 is no whole number"},
 		{"seed with an exponent", "seed: 7", "seed: 1e2", "c.yaml:3: wrong type: 1e2 is no whole number"},
 		{"negative seed", "seed: 7", "seed: -7", "c.yaml:3: wrong type: int `-7`"},
-		{"seed that JSON rounds", "seed: 7", "seed: 9007199254740993", "c.yaml:3: seed: is 9007199254740993; use 0 to 9007199254740991"},
+		{"seed that JSON rounds", "seed: 7", "seed: 9223372036854775808", "c.yaml:3: seed: is 9223372036854775808; use 0 to 9223372036854775807"},
 		{"arm without a value", "  - {name: planner,", "  - ~\n  - {name: planner,", "c.yaml:10: a list entry without a value"},
 		{"alias", "name: sim-1", "name: &m sim-1\n  provider: *m", "c.yaml:16: aliases are not read here"},
 		{"merge key", "params: {", "params: {<<: {a: b}, ", "c.yaml:16: merge keys are not read here"},

@@ -63,6 +63,22 @@ func (k *checker) atLeast(p []any, what string, n, least int) {
 	}
 }
 
+// Bounds of a case: far above any real one, and low enough that no sum over a
+// campaign and no time in microseconds leaves 64 bits.
+const (
+	maxBudget  = 1_000_000_000_000 // micros: a million USD a trial
+	maxCalls   = 1_000_000         // of a model, of tools, at once
+	maxMinutes = 366 * 24 * 60     // of trial time
+	maxThink   = 60 * maxMinutes   // seconds
+)
+
+func (k *checker) between(p []any, what string, n, least, most int) {
+	k.atLeast(p, what, n, least)
+	if n > most {
+		k.at(p, "%s must be at most %d", what, most)
+	}
+}
+
 // unique reports a repeated id with both places. The first place of each id is
 // kept in seen.
 func (k *checker) unique(seen map[string]int, p []any, what, id string) {
@@ -151,17 +167,17 @@ func (k *checker) room() {
 		k.text(sub(p, "text"), "criterion text", c.Text)
 	}
 	p := pathOf("room", "limits")
-	k.atLeast(sub(p, "budget_usd"), "budget_usd in micros", int(r.Limits.Budget), 1)
-	k.atLeast(sub(p, "model_calls"), "model_calls", r.Limits.ModelCalls, 1)
-	k.atLeast(sub(p, "tool_calls"), "tool_calls", r.Limits.ToolCalls, 1)
-	k.atLeast(sub(p, "minutes"), "minutes", r.Limits.Minutes, 1)
-	k.atLeast(sub(p, "parallel"), "parallel", r.Limits.Parallel, 1)
+	k.between(sub(p, "budget_usd"), "budget_usd in micros", int(r.Limits.Budget), 1, maxBudget)
+	k.between(sub(p, "model_calls"), "model_calls", r.Limits.ModelCalls, 1, maxCalls)
+	k.between(sub(p, "tool_calls"), "tool_calls", r.Limits.ToolCalls, 1, maxCalls)
+	k.between(sub(p, "minutes"), "minutes", r.Limits.Minutes, 1, maxMinutes)
+	k.between(sub(p, "parallel"), "parallel", r.Limits.Parallel, 1, maxCalls)
 }
 
 func (k *checker) owner() {
 	o := &k.c.Owner
 	p := pathOf("owner")
-	k.atLeast(sub(p, "think_seconds"), "think_seconds", o.ThinkSeconds, 0)
+	k.between(sub(p, "think_seconds"), "think_seconds", o.ThinkSeconds, 0, maxThink)
 	if len(o.Messages) == 0 {
 		k.at(sub(p, "messages"), "the owner says nothing")
 	}
@@ -208,6 +224,7 @@ func (k *checker) when(p []any, w *When) {
 	if (w.After == AfterTime) != (w.Seconds > 0) {
 		k.at(p, "seconds, at least 1, go with after: time and only with it")
 	}
+	k.between(sub(p, "seconds"), "seconds", w.Seconds, 0, maxThink)
 	if (w.After == AfterMessage) != (w.Contains != "") {
 		k.at(p, "contains goes with after: message and only with it")
 	}
