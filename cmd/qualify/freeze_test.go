@@ -220,6 +220,33 @@ func TestQ4_TheFreezeDoesNotDependOnTheFolder(t *testing.T) {
 	}
 }
 
+// TestQ4_ThePolicyOfTheCampaignIsFrozen: a campaign is judged by the policy it
+// names, so that is what a freeze fixes, also when the campaign names another
+// later.
+func TestQ4_ThePolicyOfTheCampaignIsFrozen(t *testing.T) {
+	t.Parallel()
+	dir := frozenFolder(t)
+	campaign := filepath.Join(dir, "qualify/campaign.yaml")
+	editFile(t, campaign, "\nfreeze:", "\npolicy: builtin:simulation\nfreeze:")
+	db := []string{"--store", "sqlite:" + filepath.Join(dir, "q.db"), "--json"}
+	code, _, talk := command(t, append([]string{"freeze", "create", campaign, "--policy", filepath.Join(dir, "qualify/policy.yaml")}, db...)...)
+	if code != exitUsage || !strings.Contains(talk, "names policy builtin:simulation and --policy") {
+		t.Errorf("two policies: exit %d, %s", code, talk)
+	}
+	code, out, talk := command(t, append([]string{"freeze", "create", campaign}, db...)...)
+	if code != exitOK || !strings.Contains(out, `"policy": "builtin:simulation"`) {
+		t.Fatalf("exit %d: %s%s", code, talk, out)
+	}
+	if code, doc := verifyFreeze(t, dir); code != exitOK {
+		t.Errorf("unchanged: %v", doc.Differences)
+	}
+	editFile(t, campaign, "policy: builtin:simulation", "policy: policy.yaml")
+	code, doc := verifyFreeze(t, dir)
+	if code != exitFail || len(doc.Differences) != 1 || doc.Differences[0].Name != "digest" {
+		t.Errorf("another policy: exit %d, %v", code, doc.Differences)
+	}
+}
+
 // TestQ4_WhatGrowsIsLeftOut: store, log and manifest may lie inside the frozen
 // folder; a file of such a name elsewhere is frozen.
 func TestQ4_WhatGrowsIsLeftOut(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/evaluator/gate"
 	"github.com/agentrooms/qualify/freeze"
 )
 
@@ -33,14 +35,18 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 	if f.policy == "" {
 		f.policy = policyOf(file, base)
 	}
-	src := freeze.Source{Campaign: name, Policy: f.policy, Exclude: slices.Concat(file.Freeze.Exclude, f.exclude)}
+	policy, err := frozenPolicy(file.Policy, base, f.policy)
+	if err != nil {
+		return freeze.Inputs{}, fmt.Errorf("%s: %w", name, err)
+	}
+	src := freeze.Source{Campaign: name, Policy: policy, Exclude: slices.Concat(file.Freeze.Exclude, f.exclude)}
 	if !strings.HasPrefix(name, builtinPrefix) {
 		if src.Campaign, err = insideRoot(root, name, "campaign"); err != nil {
 			return freeze.Inputs{}, err
 		}
 	}
-	if !strings.HasPrefix(f.policy, policyPrefix) {
-		if src.Policy, err = insideRoot(root, f.policy, "policy"); err != nil {
+	if !strings.HasPrefix(policy, policyPrefix) {
+		if src.Policy, err = insideRoot(root, policy, "policy"); err != nil {
 			return freeze.Inputs{}, err
 		}
 	}
@@ -63,7 +69,7 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 			src.Exclude = append(src.Exclude, rootPattern(rel)+out.more)
 		}
 	}
-	in, err := presentInputs(file, base, f.policy, src)
+	in, err := presentInputs(file, base, policy, src)
 	if err != nil {
 		return freeze.Inputs{}, err
 	}
@@ -80,6 +86,31 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 		in.Binaries = append(in.Binaries, described)
 	}
 	return in, nil
+}
+
+// frozenPolicy is the policy to freeze: the campaign's, else that of --policy,
+// else the default. Two that differ are refused, since the campaign is judged by
+// its own.
+func frozenPolicy(named, base, flag string) (string, error) {
+	if named == "" {
+		return cmp.Or(flag, policyPrefix+gate.PolicyDefault), nil
+	}
+	place := policyPlace(named, base)
+	if flag == "" {
+		return place, nil
+	}
+	own, err := readPolicy(place)
+	if err != nil {
+		return "", err
+	}
+	other, err := readPolicy(flag)
+	if err != nil {
+		return "", err
+	}
+	if own.Digest() != other.Digest() {
+		return "", usagef("the campaign names policy %s and --policy %s is another; leave the flag out", named, flag)
+	}
+	return place, nil
 }
 
 // covered reports whether an included path covers a file.
@@ -248,7 +279,11 @@ func presentInputsOf(m *freeze.Manifest, root string) (freeze.Inputs, error) {
 	if err != nil {
 		return freeze.Inputs{}, err
 	}
-	in, err := presentInputs(file, base, place(m.Source.Policy, policyPrefix), m.Source)
+	policy := place(m.Source.Policy, policyPrefix)
+	if file.Policy != "" {
+		policy = policyPlace(file.Policy, base) // which may name another by now
+	}
+	in, err := presentInputs(file, base, policy, m.Source)
 	if err != nil {
 		return freeze.Inputs{}, err
 	}
