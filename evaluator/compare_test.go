@@ -75,7 +75,7 @@ func TestComparePair_ByHand(t *testing.T) {
 	if d.Mean.String() != "0.5" || d.SE.String() != "0.333333333" || d.N != 3 || d.Clusters != 2 || d.Pairs != 4 {
 		t.Errorf("completion: %v ± %v, %+v", d.Mean, d.SE, d)
 	}
-	if d = metricOf(t, p, "cost_charged_micros"); d.Mean.String() != "23.333333333" || d.Pairs != 5 {
+	if d = metricOf(t, p, "cost_charged_micros"); d.Mean.String() != "23.33333333" || d.Pairs != 5 {
 		t.Errorf("cost: %v, %+v", d.Mean, d)
 	}
 	if d = metricOf(t, p, "latency_us"); d.Mean != nil || d.SE != nil || d.N != 0 || d.Pairs != 0 {

@@ -7,11 +7,19 @@ import (
 	"strings"
 )
 
-// Num is a statistic. It marshals as a JSON number rounded to 9 decimals
-// without trailing zeros (DESIGN §7), so that equal results are equal bytes.
+// Num is a statistic. It marshals as a JSON number rounded to 9 decimals, and
+// to 10 significant digits where that is fewer, without trailing zeros (DESIGN
+// §7), so that equal results are equal bytes: the last bits of a float differ
+// between machines that multiply and add in one step and those that do not
+// (docs/decisions, digits of statistics).
 type Num float64
 
-// Round is the number as it is printed: rounded to 9 decimals.
+const (
+	numDecimals = 9
+	numDigits   = 10
+)
+
+// Round is the number as it is printed.
 func (n Num) Round() float64 {
 	f, err := strconv.ParseFloat(n.String(), 64)
 	if err != nil {
@@ -22,7 +30,22 @@ func (n Num) Round() float64 {
 
 // String is the decimal text of the rounded number.
 func (n Num) String() string {
-	s := strconv.FormatFloat(float64(n), 'f', 9, 64)
+	f, decimals := float64(n), numDecimals
+	// In d.ddde±xx the exponent is that of the rounded number.
+	scientific := strconv.FormatFloat(f, 'e', numDigits-1, 64)
+	if _, exponent, ok := strings.Cut(scientific, "e+"); ok {
+		e, err := strconv.Atoi(exponent)
+		if err != nil {
+			return scientific
+		}
+		if decimals = min(decimals, numDigits-1-e); decimals < 0 {
+			decimals = 0
+			if rounded, err := strconv.ParseFloat(scientific, 64); err == nil { // else it would pass the greatest float
+				f = rounded
+			}
+		}
+	}
+	s := strconv.FormatFloat(f, 'f', decimals, 64)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}

@@ -148,8 +148,8 @@ func undefined(err error) bool {
 	return errors.Is(err, stats.ErrOneCluster) || errors.Is(err, stats.ErrTooFewFamilies) || errors.Is(err, stats.ErrNoVariation)
 }
 
-// round is a statistic as it is printed and compared: rounded to 9 decimals, so
-// that the last bits of a machine decide nothing (DESIGN §8).
+// round is a statistic as it is printed and compared (evaluator.Num), so that the
+// last bits of a machine decide nothing (DESIGN §8).
 func round(f float64) float64 { return evaluator.Num(f).Round() }
 
 // noVariation reports that the values do not vary: refusal is what the test of d

@@ -53,7 +53,7 @@ type Reason struct {
 }
 
 // Verdict is what a policy says of a campaign's evidence. Keys of its JSON are
-// stable, statistics carry 9 decimals, and nothing in it depends on machine,
+// stable, statistics carry at most 9 decimals, and nothing in it depends on machine,
 // order or parallelism.
 type Verdict struct {
 	Verdict Outcome `json:"verdict"`
