@@ -329,7 +329,7 @@ const words = `
   repairs that; the rules are advisory.
 - **Looks and e-process.** Two looks spend alpha once. The e-process stays far under alpha, since it also allows for looks that nobody
   took, and pays with power; it needs more families than the t test for the same advantage. It stakes a family when all its trials are
-  done. Here the stop cuts trials at random, over all families, and leaves hardly a whole one: at such a stop it has nothing to say.
+  done, so run such a campaign with "order: families".
 - **A veto on what was observed is no bound on a rate.** A planner that repeats one effect in 500 trials passes it as often as the
   table says. For a rate, use "duplicate_effect_trials" with an upper bound.
 `
