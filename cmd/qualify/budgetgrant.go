@@ -164,7 +164,7 @@ type roomOverrun struct {
 	ops  []string
 }
 
-// overrunRooms finds the halted rooms, of the ceiling's allotments, in which
+// overrunRooms finds the halted rooms, of the ceiling's funds, in which
 // the operations overran. One that is not found is exit 3.
 func overrunRooms(ctx context.Context, s store.Store, c store.Ceiling, ops []string) ([]roomOverrun, error) {
 	if len(ops) == 0 {
