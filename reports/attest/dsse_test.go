@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math/big"
+	"os"
 	"strings"
 	"testing"
 
@@ -246,12 +247,16 @@ func TestQ8_EveryBitOfAnEnvelopeCounts(t *testing.T) {
 	flipEach(t, good, verify)
 }
 
-// flipEach wants verify to find every changed bit.
+// flipEach wants verify to find every changed bit. Under the race detector it
+// changes one bit of each byte, unless QUALIFY_LONG is set.
 func flipEach(t *testing.T, good []byte, verify func([]byte) error) {
 	t.Helper()
 	bad := bytes.Clone(good)
 	for i := range bad {
 		for bit := range 8 {
+			if underRace && os.Getenv("QUALIFY_LONG") == "" && bit != i%8 {
+				continue
+			}
 			bad[i] ^= 1 << bit
 			if verify(bad) == nil {
 				t.Errorf("bit %d of byte %d (%q to %q) goes unseen", bit, i, good[i], bad[i])

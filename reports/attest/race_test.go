@@ -1,0 +1,6 @@
+//go:build race
+
+package attest
+
+// underRace: the race detector makes signatures ten times as slow.
+const underRace = true
