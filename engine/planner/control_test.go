@@ -80,6 +80,35 @@ func TestR44_ALateResultWaitsForItsOwnReadmission(t *testing.T) {
 	}
 }
 
+// R44: nothing is readmitted into an objective that does not run: its work
+// would go on, and spend. After an explicit resume it is.
+func TestR44_NothingIsReadmittedWhileAPersonIsNeeded(t *testing.T) {
+	t.Parallel()
+	d := planned(t, testSpec(), fixStep(), with(fixStep(), func(s *engine.PlanStep) {
+		s.Key, s.Participant, s.ActionLevel, s.Tools = "other", "writer", "read", []string{"list"}
+	}), reportStep("fix", "other"))
+	d.objective().BarrenReplans = MaxBarrenReplans
+	d.state = d.snapshot(d.m)
+	failed, working := engine.OperationID("room", d.call("keeper").Key), engine.OperationID("room", d.call("writer").Key)
+	d.control(engine.CommandPause)
+	d.reply("writer", "", engine.ToolCall{ID: "x", Tool: "list", Args: engine.JSONText([]byte(`{}`))})
+	d.finish("keeper", engine.StatusBlocked, "no access")
+	d.control(engine.CommandResume)
+	d.command("a", engine.CommandRequest{Kind: engine.CommandReadmit, Op: failed, Expected: 2}, nil)
+	if d.status() != StatusNeedsAttention || len(d.open) != 0 {
+		t.Fatal(d.status(), d.lines())
+	}
+	readmit := engine.CommandRequest{Kind: engine.CommandReadmit, Op: working, Expected: 2}
+	if a := d.command("b", readmit, nil); a.Code != engine.CodeInvalidTransition || len(d.objective().Held) != 1 || len(d.open) != 0 {
+		t.Fatalf("%+v %v", a, d.lines())
+	}
+	d.control(engine.CommandResume)
+	readmit.Expected = 3
+	if a := d.command("c", readmit, nil); a.Code != "" || d.call("writer").Tool == nil {
+		t.Fatalf("%+v %v", a, d.lines())
+	}
+}
+
 // R44: a result whose work has been replaced meanwhile stays evidence, and the
 // evidence is shown.
 func TestR44_ResultsOfReplacedWorkStayEvidence(t *testing.T) {

@@ -125,6 +125,16 @@ func (m *Machine) followCorrection(t *turn) error {
 		if o.Plan.BoundObjectiveRevision >= o.ObjectiveRevision || m.st.ownerWaits(o) {
 			continue
 		}
+		// Its participants have read what the owner said: a question that the
+		// objective waited with is not left to hold the plan up (R63).
+		if o.Before == StatusWaitingUser {
+			o.Before = StatusActive
+		}
+		if o.Status == StatusWaitingUser {
+			if err := m.move(t, o, TriggerOwnerRead, t.ev.ID); err != nil {
+				return err
+			}
+		}
 		if err := m.needReplan(t, o, "message"); err != nil {
 			return err
 		}

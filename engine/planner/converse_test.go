@@ -37,6 +37,24 @@ func TestR66_ACorrectionByReferenceIsPlannedHoweverItsConversationEnds(t *testin
 			t.Errorf("%s: the work of the older revision went on: %v", name, d.lines())
 		}
 	}
+	// Nor does it matter that the objective was waiting with a question, paused
+	// meanwhile or not: the correction is planned.
+	for _, paused := range []bool{false, true} {
+		d := planned(t, testSpec(), fixStep(), reportStep("fix"))
+		d.finish("keeper", engine.StatusBlocked, "no")
+		d.plan(engine.PlanEnvelope{Decision: engine.DecideAskUser, Text: "which?"})
+		if paused {
+			d.control(engine.CommandPause)
+		}
+		d.owner(engine.MsgCorrection, "@writer only i-17")
+		d.finish("writer", engine.StatusDone, "noted")
+		if paused {
+			d.control(engine.CommandResume)
+		}
+		if d.shown().Reason != "message" || d.status() != StatusActive {
+			t.Errorf("paused %v: %s %v", paused, d.status(), d.lines())
+		}
+	}
 	// No review is bought of a plan that has to change.
 	d := planned(t, testSpec(), fixStep(), reportStep("fix"))
 	d.finish("keeper", engine.StatusDone, "fixed")

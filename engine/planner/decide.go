@@ -259,8 +259,8 @@ func (m *Machine) speak(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 			}
 		}
 	}
-	if env.Decision == engine.DecideAnswer && len(m.st.Open) == 0 && !m.st.ownerWaits(nil) && !m.talking() {
-		// An answer given while no objective is open is a claim (DESIGN §5),
+	if env.Decision == engine.DecideAnswer && userOrigin && len(m.st.Open) == 0 && !m.st.ownerWaits(nil) && !m.talking() {
+		// An answer to the owner while no objective is open is a claim (DESIGN §5),
 		// unless the owner has said more that nobody has read yet.
 		m.claim(t, coordinator, env.Text)
 	}
@@ -276,10 +276,16 @@ func (m *Machine) speak(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 // own event, and every message it was shown, also those that interpretation
 // had given up on. The needs of the objective that the decision meets, if any,
 // go with them. It reports whether an owner's event was among them.
+//
+// A participant's event answers only itself: what the owner said and nobody
+// has decided on goes on waiting for him or for proof (R17, R28).
 func (m *Machine) consume(own string, in interpreting, meets *objective) (userOrigin bool) {
+	e := m.st.entry(own)
+	byParticipant := e != nil && e.Origin == OriginParticipant
 	m.st.Inbox = slices.DeleteFunc(m.st.Inbox, func(x entry) bool {
 		done := x.Event == own
 		switch {
+		case x.Origin == OriginOwner && byParticipant:
 		case x.Origin == OriginInternal:
 			done = done || meets != nil && x.Objective == meets.ID
 		case x.Objective == "" || x.Objective == in.Focus:
@@ -290,7 +296,9 @@ func (m *Machine) consume(own string, in interpreting, meets *objective) (userOr
 		}
 		return done
 	})
-	m.st.Halt = "" // what was waiting for a person has been answered
+	if !byParticipant {
+		m.st.Halt = "" // what was waiting for a person has been answered
+	}
 	return userOrigin
 }
 

@@ -36,6 +36,37 @@ func TestR17_AParticipantDoesNotDecideForTheOwner(t *testing.T) {
 	if d.objective().Plan.Version != 1 || len(d.m.st.Inbox) != 0 || !strings.Contains(d.note(NoteRejected), engine.CodeForbidden) {
 		t.Fatal("internal", d.lines())
 	}
+	// What the owner said keeps waiting, for proof or for him (R28).
+	for _, lost := range []bool{true, false} {
+		d = start(t, testSpec())
+		d.owner(engine.MsgRequest, "go")
+		want := EntryAwaiting
+		if lost {
+			d.end("coordinator", engine.EvModelUnknown)
+		} else {
+			want = EntryAttention
+			for range MaxInterpretations {
+				d.reply("coordinator", "no JSON")
+			}
+		}
+		d.message("keeper", engine.MsgProposal, "shall we?")
+		d.plan(engine.PlanEnvelope{Decision: engine.DecideAnswer, Text: "yes"})
+		if in := d.m.st.Inbox; len(in) != 1 || in[0].Origin != OriginOwner || in[0].Status != want || d.m.st.Claim != "" {
+			t.Fatalf("%s: %+v, claim by %q", want, in, d.m.st.Claim)
+		}
+		if diff := cmp.Diff([]string{"end escalated"}, d.acts()); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	// Nor is an answer to a participant a claim of the owner's work.
+	d = planned(t, testSpec(), fixStep(), reportStep("fix"))
+	d.control(engine.CommandCancel)
+	d.finish("keeper", engine.StatusDone, "too late")
+	d.message("keeper", engine.MsgProposal, "shall we?")
+	d.plan(engine.PlanEnvelope{Decision: engine.DecideAnswer, Text: "no"})
+	if d.m.st.Claim != "" {
+		t.Fatal("a claim that the owner never asked for", d.lines())
+	}
 }
 
 // The decision must fit what is open; either mistake is one of form and may be

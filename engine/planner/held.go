@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/agentrooms/qualify/engine"
@@ -65,8 +66,9 @@ func (m *Machine) readmit(t *turn, c *engine.OwnerCommand, a *engine.Answer) err
 	if !m.expects(o, c, a) {
 		return nil
 	}
-	if o.Status == StatusPaused {
-		refuse(a, engine.CodeInvalidTransition, "the objective is paused; resume it before a result is readmitted")
+	if o.Status == StatusPaused || o.Status.stopped() {
+		// Its work would go on, and spend, while the objective does not.
+		refuse(a, engine.CodeInvalidTransition, fmt.Sprintf("the objective is %s; resume it before a result is readmitted", o.Status))
 		return nil
 	}
 	h := o.Held[i]

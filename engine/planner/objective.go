@@ -120,7 +120,7 @@ type objective struct {
 	Report        *report    `json:"report"` // newest version of the current plan
 }
 
-// failed is an output that a reviewer found unmet, with that verdict.
+// failed is an output that was judged and not found met, with that verdict.
 type failed struct {
 	Output  string             `json:"output"` // outputDigest
 	Verdict engine.ReviewReply `json:"verdict"`

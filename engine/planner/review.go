@@ -280,6 +280,7 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 		return m.complete(t, o)
 	}
 	r.Applied = true
+	o.forbid(r)
 	if worst == engine.VerdictUnknown {
 		if err := m.move(t, o, TriggerUnknown, t.ev.ID); err != nil {
 			return err
@@ -288,7 +289,6 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 		return nil
 	}
 	o.FailedReports = append(o.FailedReports, r.Ref.Version)
-	o.FailedOutputs = append(o.FailedOutputs, failed{Output: r.Output, Verdict: *r.Verdict})
 	if len(o.FailedReports) >= MaxFailedReports {
 		if err := m.move(t, o, TriggerFailedReports, t.ev.ID); err != nil {
 			return err
@@ -298,6 +298,14 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 		return nil
 	}
 	return m.needReplan(t, o, "review_unmet")
+}
+
+// forbid keeps an output from being reviewed again: it has a valid verdict, and
+// another sample of the same judgement is nobody's to buy (R53).
+func (o *objective) forbid(r *report) {
+	if !slices.ContainsFunc(o.FailedOutputs, func(f failed) bool { return f.Output == r.Output }) {
+		o.FailedOutputs = append(o.FailedOutputs, failed{Output: r.Output, Verdict: *r.Verdict})
+	}
 }
 
 // complete ends the objective: every criterion is met on the newest report and

@@ -206,6 +206,18 @@ func TestR53_TheSameOutputIsNeverReviewedTwice(t *testing.T) {
 	if diff := cmp.Diff([]string{"artifact report v3", "end escalated"}, d.acts()); diff != "" || d.status() != StatusNeedsAttention {
 		t.Fatal(diff, d.status())
 	}
+	// A verdict that could not tell is a verdict too: the owner's answer buys a
+	// new report, never another sample of the old one.
+	d = reviewing(t, testSpec())
+	d.verdict("auditor", "unknown", "met")
+	for v := 2; v <= 3; v++ {
+		d.owner(engine.MsgReply, "look again")
+		d.plan(revise(d.keep("fix"), reportStep("fix")))
+		d.finish("writer", engine.StatusDone, "i-17 was fixed")
+		if o := d.objective(); d.count(engine.OpReview) != 1 || d.status() != StatusWaitingIntervention || o.Report.Ref.Version != v || len(o.FailedOutputs) != 1 {
+			t.Fatal(d.status(), d.lines())
+		}
+	}
 	// The same words over other effects are another output.
 	d = reviewing(t, testSpec())
 	d.verdict("auditor", "unmet", "met")
