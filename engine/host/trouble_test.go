@@ -82,11 +82,16 @@ func (f *faulty) Commit(ctx context.Context, c store.Commit) (*store.Committed, 
 // hanging is a store that a process cannot reach for a while to renew.
 type hanging struct {
 	host.Store
-	back atomic.Bool
+	back  atomic.Bool
+	tried chan struct{} // a renewal was tried in vain; nil is not told
 }
 
 func (h *hanging) KeepLease(ctx context.Context, name, token string, ttl time.Duration) (store.Lease, error) {
 	if !h.back.Load() {
+		select {
+		case h.tried <- struct{}{}:
+		default:
+		}
 		return store.Lease{}, errors.New("no answer")
 	}
 	return h.Store.KeepLease(ctx, name, token, ttl)
@@ -122,6 +127,61 @@ func TestR43_ALostLeaseAbortsTheCallUnderWay(t *testing.T) {
 		t.Errorf("cause %v", cause)
 	}
 	if done, err := wait(); err != nil || !done.Busy || done.Aborted != 1 {
+		t.Errorf("%+v %v", done, err)
+	}
+	if diff := cmp.Diff(engine.Money{Limit: 1_000_000, Charged: 1_210 + 77}, x.look().Money); diff != "" {
+		t.Error(diff)
+	}
+	x.h.once(t)
+}
+
+// A process that lost the room without knowing decides nothing about the calls
+// of the one that has it: they are not lost, and no work is ordered again
+// (R45, R48).
+func TestR48_WhoLostTheRoomJudgesNoCallOfOthers(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	gates := []*gate{newGate("turn"), newGate("turn")}
+	var turns atomic.Int64
+	x.h.during = func(ctx context.Context, c host.Call) (*host.Result, error) {
+		if c.Format != engine.FormatTurn {
+			return nil, nil
+		}
+		n := turns.Add(1)
+		if int(n) > len(gates) {
+			return nil, nil
+		}
+		return gates[n-1].during(ctx, c)
+	}
+	whole := x.store
+	away := &hanging{Store: whole, tried: make(chan struct{})}
+	x.store = away
+	hung := x.service(func(c *host.Config) { c.Lease = 30 * time.Millisecond })
+	x.store = whole
+	x.accept("m1")
+	hungEnds := x.ticking(t.Context(), hung)
+	<-gates[0].entered
+	x.clock.pass(time.Minute)
+	ends := x.ticking(t.Context(), x.s)
+	op := <-gates[1].entered
+	for range 3 {
+		select { // so that the hung one has looked around after the second call began
+		case <-away.tried:
+		case <-time.After(10 * time.Second):
+			t.Error("the hung process has stopped trying")
+		}
+	}
+	away.back.Store(true)
+	if done, err := hungEnds(); err != nil || !done.Busy {
+		t.Errorf("%+v %v", done, err)
+	}
+	for _, o := range x.look().Operations {
+		if o.Op == op && o.Status != store.OpDispatched {
+			t.Errorf("the call under way is %s", o.Status)
+		}
+	}
+	close(gates[1].open)
+	if done, err := ends(); err != nil || done.Busy {
 		t.Errorf("%+v %v", done, err)
 	}
 	if diff := cmp.Diff(engine.Money{Limit: 1_000_000, Charged: 1_210 + 77}, x.look().Money); diff != "" {

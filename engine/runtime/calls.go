@@ -18,9 +18,12 @@ var ErrAuthorityLost = errors.New("the call has lost its authority")
 type calls struct {
 	mu     sync.Mutex
 	cancel map[string]context.CancelCauseFunc // by operation
+	made   map[string]bool                    // operations that this process ever called for
 }
 
-func newCalls() *calls { return &calls{cancel: map[string]context.CancelCauseFunc{}} }
+func newCalls() *calls {
+	return &calls{cancel: map[string]context.CancelCauseFunc{}, made: map[string]bool{}}
+}
 
 // begin is the context of a call. It ends with the call's authority, and with
 // nothing else: a caller that goes away is no reason to stop (R43).
@@ -31,7 +34,7 @@ func (c *calls) begin(ctx context.Context, op string) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancel[op] = cancel
+	c.cancel[op], c.made[op] = cancel, true
 	return ctx
 }
 
@@ -47,6 +50,13 @@ func (c *calls) abort(op string) bool {
 	cancel(ErrAuthorityLost)
 	c.cancel[op] = nil
 	return true
+}
+
+// own reports that this process made the call.
+func (c *calls) own(op string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made[op]
 }
 
 // end frees the context of a call that has returned.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/model"
@@ -120,7 +121,9 @@ func (t *ticker) late(ctx context.Context, o *operation) error {
 }
 
 // yield ends the work of a process whose room another has: its calls are asked
-// to stop, waited for, and what they came to is kept.
+// to stop, waited for, and what they came to is kept. What it took for lost or
+// refused of others' operations is dropped: they may be under way in the
+// process that has the room, which alone decides on them (R45, R48).
 func (t *ticker) yield(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
@@ -135,6 +138,7 @@ func (t *ticker) yield(ctx context.Context) error {
 		t.calls.end(res.o.id)
 		errs = append(errs, t.r.settleCall(res))
 	}
+	t.r.pending = slices.DeleteFunc(t.r.pending, func(o *operation) bool { return !t.calls.own(o.id) })
 	if err := t.saveReceipts(ctx); !errors.Is(err, errMoved) {
 		errs = append(errs, err)
 	}

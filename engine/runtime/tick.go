@@ -210,12 +210,16 @@ func (t *ticker) leave(stop error) error {
 
 // reload takes the room's state from the store, after the receipts at hand are
 // stored. Calls under way go on: they belong to the operations they were made
-// for.
+// for. The lease is confirmed first, since operations that others have
+// dispatched are taken for those of a dead process.
 func (t *ticker) reload(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if t.r != nil {
 		if err := t.saveReceipts(ctx); err != nil && !errors.Is(err, errMoved) {
 			return err
+		}
+		if _, err := t.live.Leases.KeepLease(ctx, RoomLease(t.live.Room), t.token, t.live.Lease); err != nil {
+			return fmt.Errorf("lease: %w", err)
 		}
 	}
 	r, err := open(ctx, t.live.Config)
