@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
@@ -154,16 +155,42 @@ func applySteps(ctx context.Context, c *sql.Conn, steps []migration) error {
 	return driverError("set schema version", err)
 }
 
-// backUp writes a consistent copy beside the file.
-func backUp(ctx context.Context, c *sql.Conn, path string, v int) (string, error) {
-	for n := 1; ; n++ {
-		target := fmt.Sprintf("%s.schema%d.%d.bak", path, v, n)
-		if _, err := os.Stat(target); err == nil {
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("back up before migration: %w", err)
+// backUp writes a consistent copy beside the file, with the file's permissions.
+// It gets its name once it is whole and flushed, so that a crash leaves nothing
+// half that looks like a copy.
+func backUp(ctx context.Context, c *sql.Conn, path string, v int) (target string, err error) {
+	dir := filepath.Dir(path)
+	defer func() {
+		if err != nil {
+			target, err = "", fmt.Errorf("back up before migration: %w", err)
 		}
-		_, err := c.ExecContext(ctx, "VACUUM INTO ?", target)
-		return target, driverError("back up before migration", err)
+	}()
+	temp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.part")
+	if err != nil {
+		return "", err
+	}
+	name := temp.Name()
+	defer func() {
+		if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	if err := errors.Join(temp.Close(), likeFile(name, path)); err != nil {
+		return "", err
+	}
+	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", name); err != nil {
+		return "", driverError("copy", err)
+	}
+	if err := flush(name); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		target = fmt.Sprintf("%s.schema%d.%d.bak", path, v, n)
+		if err := place(name, target); errors.Is(err, store.ErrExists) {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		return target, flushNames(dir)
 	}
 }

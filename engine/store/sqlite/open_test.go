@@ -163,6 +163,7 @@ func TestMigrationKeepsACopy(t *testing.T) {
 		t.Errorf("a new store was backed up to %s", s.Backup())
 	}
 	closeStore(t, s)
+	must(t, os.Chmod(path, 0o600))
 	steps, err := builtinMigrations()
 	must(t, err)
 	newer := slices.Concat(steps, []migration{{name: "next.sql", text: "ALTER TABLE room ADD COLUMN extra TEXT; CREATE TABLE more (n INTEGER PRIMARY KEY) STRICT"}})
@@ -186,6 +187,12 @@ func TestMigrationKeepsACopy(t *testing.T) {
 	}
 	if _, err := Open(ctx, path, Options{}); !errors.Is(err, store.ErrSchemaNewer) {
 		t.Errorf("the older program opened the newer file: %v", err)
+	}
+	if info, err := os.Stat(m.Backup()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy of a private file: %v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left beside it: %q, %v", left, err)
 	}
 	old := mustOpen(t, m.Backup(), Options{})
 	kept, err := old.Load(ctx, "r")
