@@ -41,7 +41,7 @@ func (a *app) attestKeygenCmd() *cobra.Command {
 		Short: "Make a key pair to sign with",
 		Long: `Make an Ed25519 key pair: the private key in FILE (PKCS #8 in PEM, readable by
 you only), the public one in FILE.pub. Files that exist are never replaced. The
-id of the key is derived from it; ssh-keygen -l prints the same for this key.
+id of the key is derived from it: the fingerprint that SSH tools show for it.
 Keep the private key out of the repository; give the public one, or its id, to
 those who verify by a way they trust.`,
 		Args: exactArgs(),

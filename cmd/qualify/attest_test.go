@@ -281,6 +281,61 @@ func hasKind(rows []freeze.Row, kind string) bool {
 	return false
 }
 
+// TestQ8_AFreezeIsComparedWithItsManifest verifies against the manifest that a
+// verdict names, and against one that differs in a byte of a file.
+func TestQ8_AFreezeIsComparedWithItsManifest(t *testing.T) {
+	t.Parallel()
+	g := signing{t.TempDir()}
+	g.must(t, "attest", "keygen", "-o", g.path("k"))
+	manifest := func(name, content string) *freeze.Manifest {
+		g.write(t, "frozen", content)
+		m, err := freeze.Build(t.Context(), freeze.Inputs{Name: "n", Root: g.dir, Include: []string{"frozen"}})
+		if err == nil {
+			err = writeManifest(g.path(name), m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	manifest("other.json", "two")
+	m := manifest("manifest.json", "one")
+	id, err := m.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := gate.NewDocument(gate.Verdict{Verdict: gate.Inconclusive, Label: "INCONCLUSIVE (simulated)", Evidence: "simulated"})
+	some := "sha256:" + strings.Repeat("0", 64)
+	doc.Campaign.Registration, doc.Policy.Digest, doc.TraceSetDigest, doc.Corpus.Digest, doc.Prices = some, some, some, some, some
+	doc.Freeze.ID = id
+	secret, err := os.ReadFile(g.path("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := attest.ParsePrivate(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	a, err := attest.Sign(attest.Claim{
+		Document: doc, Created: now, Until: now.AddDate(0, 0, 1), Manifest: m,
+		Subjects: []attest.Resource{{Name: "frozen", Digest: map[string]string{"sha256": m.Trees[0].Files[0].SHA256}}},
+	}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := a.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write(t, "a", string(data))
+	g.verify(t, exitOK, "a", "--artifact", g.path("frozen"), "--freeze", g.path("manifest.json"))
+	if out := g.verify(t, exitFail, "a", "--freeze", g.path("other.json")); !strings.Contains(out, "the verdict names freeze "+id) {
+		t.Error(out)
+	}
+	g.runs(t, exitUsage, "verify", g.path("a"), "--key", g.path("k.pub"), "--freeze", g.path("frozen"))
+}
+
 // TestQ8_SecretsReachNoOutput runs every command with the private key, right and
 // wrong, and looks for its text.
 func TestQ8_SecretsReachNoOutput(t *testing.T) {

@@ -129,8 +129,8 @@ func onlyBlock(data []byte, want string) ([]byte, error) {
 }
 
 // ID names the key by its content: "SHA256:" and the base64 of the digest of
-// the key as SSH encodes it. ssh-keygen -l prints the same, and so does
-// go-securesystemslib.
+// the key as SSH encodes it. That is the fingerprint that SSH tools show for it,
+// and the id that go-securesystemslib derives.
 func (p PublicKey) ID() string {
 	var wire []byte
 	for _, part := range [][]byte{[]byte("ssh-ed25519"), p.key} {
