@@ -20,8 +20,10 @@ import (
 // stalled is a store whose leases cannot be renewed: a process that hangs.
 type stalled struct{ host.Store }
 
+var errNoAnswer = errors.New("no answer")
+
 func (stalled) KeepLease(context.Context, string, string, time.Duration) (store.Lease, error) {
-	return store.Lease{}, errors.New("no answer")
+	return store.Lease{}, errNoAnswer
 }
 
 // A process that hangs over its lease loses the room. Its call's outcome is

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -103,6 +104,9 @@ func TestR65_ManyServicesAtOnce(t *testing.T) {
 							}
 						default:
 							_, err = s.Tick(ctx, tenant, room)
+						}
+						if errors.Is(err, errNoAnswer) {
+							continue // it cannot tell whether it has the room, and judges no call of others
 						}
 						if !slices.Contains(ordinary, engine.CodeOf(err)) || err != nil && engine.CodeOf(err) == "" {
 							t.Errorf("process %d, round %d: %v", n, i, err)

@@ -92,7 +92,7 @@ func (h *hanging) KeepLease(ctx context.Context, name, token string, ttl time.Du
 		case h.tried <- struct{}{}:
 		default:
 		}
-		return store.Lease{}, errors.New("no answer")
+		return store.Lease{}, errNoAnswer
 	}
 	return h.Store.KeepLease(ctx, name, token, ttl)
 }
