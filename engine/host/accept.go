@@ -41,8 +41,11 @@ func (s *Service) AcceptEvent(ctx context.Context, tenant, room, eventID string)
 	if err != nil {
 		return Accepted{}, err
 	}
-	if eventID == "" || strings.HasPrefix(eventID, proposalPrefix) || strings.HasPrefix(eventID, commandPrefix) {
-		return Accepted{}, engine.Errorf(engine.CodeValidation, "%q is no id of a persisted message", eventID)
+	if err := checkID("a message", eventID); err != nil {
+		return Accepted{}, err
+	}
+	if runtime.Inner(eventID) || strings.HasPrefix(eventID, proposalPrefix) || strings.HasPrefix(eventID, commandPrefix) {
+		return Accepted{}, engine.Errorf(engine.CodeValidation, "%q is no id of a persisted message: the room uses it itself", eventID)
 	}
 	if a, known, err := runtime.Recall(ctx, s.cfg.Store, l.Room, eventID, ""); known || err != nil {
 		return accepted(eventID, a, d, err)
@@ -75,8 +78,8 @@ func (s *Service) RecordSpecialistProposal(ctx context.Context, tenant, room, co
 	if err != nil {
 		return Accepted{}, err
 	}
-	if contributionID == "" {
-		return Accepted{}, engine.Errorf(engine.CodeValidation, "a contribution needs an id")
+	if err := checkID("a contribution", contributionID); err != nil {
+		return Accepted{}, err
 	}
 	id := proposalPrefix + contributionID
 	if a, known, err := runtime.Recall(ctx, s.cfg.Store, l.Room, id, ""); known || err != nil {

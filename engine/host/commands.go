@@ -71,8 +71,8 @@ func (s *Service) order(ctx context.Context, tenant, room string, o Order, r eng
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	if o.Key == "" {
-		return engine.Answer{}, engine.Errorf(engine.CodeValidation, "%s needs an idempotency key", r.Kind)
+	if err := checkID("the idempotency key of "+r.Kind, o.Key); err != nil {
+		return engine.Answer{}, err
 	}
 	owner, err := s.cfg.Ports.Authority.IsOwner(ctx, ref, o.Caller)
 	if err != nil {
@@ -157,6 +157,8 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 		return nil, none
 	case e.Proof == "", !rec.Executed && e.Outcome != engine.ReconciledNotExecuted:
 		return nil, engine.Errorf(engine.CodeValidation, "evidence of operation %s: outcome %q with proof %q", op, e.Outcome, e.Proof)
+	case e.Micros != nil && *e.Micros < 0:
+		return nil, engine.Errorf(engine.CodeValidation, "evidence of operation %s: a cost of %d micros", op, *e.Micros)
 	case rec.Executed:
 		rec.ChargedMicros, rec.UsageSource, rec.Usage = o.ReservedMicros, "bound", e.Usage
 		if e.Micros != nil {

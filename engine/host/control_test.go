@@ -250,6 +250,13 @@ func TestR47_OnlyProofSettles(t *testing.T) {
 			}
 			_, err := reconcile("k", op) // nothing is known yet
 			want(t, err, engine.CodeUncertain)
+			debt := int64(-5)
+			x.h.evidence = func(host.Operation) (host.Evidence, error) {
+				return host.Evidence{Outcome: engine.ReconciledExecuted, Micros: &debt, Proof: "a log that counts backwards"}, nil
+			}
+			_, err = reconcile("k", op)
+			want(t, err, engine.CodeValidation)
+			x.h.evidence = nil
 			_, err = reconcile("k", "op_none")
 			want(t, err, engine.CodeNotFound)
 			x.h.evidence = func(host.Operation) (host.Evidence, error) { return host.Evidence{Outcome: "maybe", Proof: "x"}, nil }

@@ -74,6 +74,13 @@ func (d Definition) validate() error {
 	if d.BudgetMicros < 0 {
 		return engine.Errorf(engine.CodeValidation, "budget of %d micros", d.BudgetMicros)
 	}
+	tools := map[string]bool{}
+	for _, t := range d.Tools {
+		if t.Name == "" || tools[t.Name] {
+			return engine.Errorf(engine.CodeValidation, "tool name %q is empty or used twice", t.Name)
+		}
+		tools[t.Name] = true
+	}
 	_, err := d.machine()
 	return err
 }

@@ -61,7 +61,7 @@ func TestR1_ThePlannerIsOptInPerRoom(t *testing.T) {
 		_, err = x.s.Pause(ctx, r.Tenant, r.Room, order("k"), "o", 0)
 		want(t, err, engine.CodeNotFound)
 	}
-	for _, r := range []host.Ref{{"", room}, {tenant, ""}, {strings.Repeat("x", 201), room}} {
+	for _, r := range []host.Ref{{"", room}, {tenant, ""}, {strings.Repeat("x", 201), room}, {tenant, "\xff"}} {
 		_, err := x.s.AcceptEvent(ctx, r.Tenant, r.Room, "m1")
 		want(t, err, engine.CodeValidation)
 	}
@@ -70,6 +70,9 @@ func TestR1_ThePlannerIsOptInPerRoom(t *testing.T) {
 	d.BudgetMicros++
 	want(t, x.s.Open(ctx, tenant, room, d), engine.CodeConflict)
 	d.Criteria = nil
+	want(t, x.s.Open(ctx, tenant, "new", d), engine.CodeValidation)
+	d = definition()
+	d.Tools = []engine.ToolSpec{{Name: "look", Action: engine.ActionRead}, {Name: "look", Action: engine.ActionWrite}}
 	want(t, x.s.Open(ctx, tenant, "new", d), engine.CodeValidation)
 	d = definition()
 	d.BudgetMicros = -1
@@ -122,8 +125,15 @@ func TestR13_AuthorAndTextComeFromTheRecord(t *testing.T) {
 		want(t, err, engine.CodeForbidden)
 	}
 	x.h.post("odd", "ana", "decree", "x")
-	for _, id := range []string{"odd", "", "proposal:1", "command:k"} {
+	x.h.post("start", "ana", engine.MsgRequest, "an id of the room's own must not look accepted")
+	for _, id := range []string{"odd", "", "proposal:1", "command:k", "start", "ev/op_1", "timer/1", "\xff", strings.Repeat("x", 1_001)} {
 		_, err = x.s.AcceptEvent(ctx, tenant, room, id)
+		want(t, err, engine.CodeValidation)
+	}
+	for _, id := range []string{"", "\xff", strings.Repeat("x", 1_001)} {
+		_, err = x.s.RecordSpecialistProposal(ctx, tenant, room, id)
+		want(t, err, engine.CodeValidation)
+		_, err = x.s.Pause(ctx, tenant, room, order(id), "obj_x", 0)
 		want(t, err, engine.CodeValidation)
 	}
 	if v := x.look(); v.Rev != 0 || len(v.Planner.Inbox) != 0 {

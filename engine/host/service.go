@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
@@ -89,8 +90,20 @@ func (r Ref) id() (string, error) {
 }
 
 func checkName(what, name string) error {
-	if name == "" || len(name) > maxName {
-		return engine.Errorf(engine.CodeValidation, "the %s's name has %d bytes; 1 to %d are allowed", what, len(name), maxName)
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return engine.Errorf(engine.CodeValidation, "the %s's name has %d bytes; it needs 1 to %d of valid UTF-8", what, len(name), maxName)
+	}
+	return nil
+}
+
+// maxID bounds the ids of messages, contributions and orders, in bytes: the
+// room remembers them for ever.
+const maxID = 1_000
+
+// checkID refuses what would not come back from the store as the same id.
+func checkID(what, id string) error {
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) {
+		return engine.Errorf(engine.CodeValidation, "%s has %d bytes for an id; it needs 1 to %d of valid UTF-8", what, len(id), maxID)
 	}
 	return nil
 }

@@ -70,9 +70,15 @@ func Append(ctx context.Context, l Live, in Intake) (Answer, error) {
 	return Answer{}, engine.Errorf(engine.CodeConflict, "room %s: %d lost compare-and-sets in a row; try again", l.Room, maxConflicts)
 }
 
+// Inner reports an event id that is the runtime's own: no event from outside
+// may have it.
+func Inner(id string) bool {
+	return id == "" || id == startID || strings.HasPrefix(id, opPrefix) || strings.HasPrefix(id, timerPrefix)
+}
+
 func (in *Intake) check() error {
 	id := in.Event.ID
-	inner := id == "" || id == startID || strings.HasPrefix(id, opPrefix) || strings.HasPrefix(id, timerPrefix)
+	inner := Inner(id)
 	if inner != (in.Event.Kind == engine.EvStarted && id == startID) {
 		return engine.Errorf(engine.CodeValidation, "%q is no id for an event of kind %s from outside", id, in.Event.Kind)
 	}
