@@ -161,6 +161,30 @@ func (t *Table) Mark(arm, caseID string, trial int, state TrialState) error {
 	return nil
 }
 
+// Cell is a case and trial index, in all arms.
+type Cell struct {
+	Case  string
+	Trial int
+}
+
+// Only is a copy of the table in which the cells that keep does not select are
+// not run in any arm.
+func (t *Table) Only(keep func(caseIndex, trial int) bool) *Table {
+	out := *t
+	out.rows = slices.Clone(t.rows)
+	for c := range t.Cases {
+		for i := range t.Trials {
+			if keep(c, i) {
+				continue
+			}
+			for a := range t.Arms {
+				*out.Row(a, c, i) = Row{State: TrialNotRun}
+			}
+		}
+	}
+	return &out
+}
+
 func (t *Table) find(arm, caseID string, trial int) (*Row, int, error) {
 	a, okA := t.arms[arm]
 	c, okC := t.cases[caseID]

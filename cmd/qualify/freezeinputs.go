@@ -32,9 +32,6 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 	if root == "" {
 		root = filepath.Join(base, filepath.FromSlash(file.Freeze.Root))
 	}
-	if f.policy == "" {
-		f.policy = policyOf(file, base)
-	}
 	policy, err := frozenPolicy(file.Policy, base, f.policy)
 	if err != nil {
 		return freeze.Inputs{}, fmt.Errorf("%s: %w", name, err)

@@ -63,7 +63,7 @@ trials number; freeze.id string; freeze.holdout_openings number?; freeze.word st
 budget.funds string; budget.limit_micros number; budget.charged_micros number; budget.held_micros number; budget.unknown_micros number; budget.holds bool
 trace_set_digest string; verdict string; label string; evidence string; reasons.*.code string; reasons.*.text string
 policy.name string; policy.kind string; policy.digest string; policy.alpha number; policy.power number; policy.multiplicity string
-sequential.method string; sequential.planned number; sequential.complete number; sequential.information number; sequential.nominal_alpha number
+sequential.method string; sequential.planned number; sequential.complete number; sequential.used number; sequential.information number; sequential.nominal_alpha number
 sequential.spent_alpha number; estimand string; arms.*.arm string; arms.*.planned number; arms.*.claimed_met number; arms.*.not_run number
 preconditions.*.id string; preconditions.*.severity string; preconditions.*.state string; preconditions.*.verdict string; preconditions.*.hole bool
 preconditions.*.evidence string; preconditions.*.reasons array
@@ -156,6 +156,34 @@ func TestQ5_CampaignsThatAreNotComplete(t *testing.T) {
 		dropped := status != "cancelled"
 		if (len(doc.DroppedTriples) == 1) != dropped || (doc.Arms[2].NotRun == 1) != dropped || (doc.Arms[0].NotRun == 1) != dropped || (doc.Arms[2].Missing == 1) == dropped {
 			t.Errorf("%s: dropped %v, %+v", status, doc.DroppedTriples, doc.Arms)
+		}
+	}
+}
+
+// TestQ5_ALookFollowsTheSchedule: with one triple open the look at a half is due
+// where the triple stands in the second half of the schedule, and rests on the first.
+func TestQ5_ALookFollowsTheSchedule(t *testing.T) {
+	t.Parallel()
+	res := simulation{seed: 4, trials: 1, parallel: 4, rates: goldenRates()}.run(t)
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	must(t, os.WriteFile(path, []byte(`schema: qualify/policy/v1
+name: looks
+kind: simulation
+alpha: 0.05
+sequential: {method: looks, at: [0.5, 1]}
+rules:
+  - {id: better, step: superiority, severity: required, metric: completion, arm: planner, comparison: superior_to legacy, why: test}
+`), 0o600))
+	order := cellsOf(res.plan)
+	for i, want := range map[int]int{2: 0, 6: 0, 7: 7, 12: 7} { // of 14
+		open := []string{order[i].Case + "/planner/0"}
+		_, out, talk := runWith(t, doctored{Store: res.store, status: "stopped", open: open}, "gate", "test", "--json", "--policy", path)
+		var doc gate.Document
+		if err := json.Unmarshal([]byte(out), &doc); err != nil {
+			t.Fatalf("%v, %s", err, talk)
+		}
+		if q := doc.Sequential; len(order) != 14 || q.Complete != 13 || q.Look != min(want, 1) || want > 0 && (q.Used != want || doc.Rules[0].Figure.Pairs != want) {
+			t.Errorf("open at %d: %+v, %d pairs", i, q, doc.Rules[0].Figure.Pairs)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (in *gateInput) evidence(ctx context.Context, s store.Store) (gate.Evidence
 		budget = gate.Check{State: gate.CheckBroken, Detail: "charged + held <= limit does not hold at every ledger row; qualify budget verify shows where"}
 	}
 	return gate.Evidence{
-		Table: in.table, Word: in.plan.Evidence, Status: in.at.Campaign.Status, Registered: in.plan.PolicyDigest(),
+		Table: in.table, Order: cellsOf(in.plan), Word: in.plan.Evidence, Status: in.at.Campaign.Status, Registered: in.plan.PolicyDigest(),
 		Checks: map[string]gate.Check{
 			gate.CheckFreeze:   {State: gate.CheckNotTested, Detail: "the campaign ran without a freeze"},
 			gate.CheckHoldout:  {State: gate.CheckNotTested, Detail: "split " + in.plan.Filter.Split + ": no holdout was opened"},
@@ -133,6 +133,17 @@ func (in *gateInput) evidence(ctx context.Context, s store.Store) (gate.Evidence
 			gate.CheckTraces:   {State: gate.CheckHolds, Detail: "every trace is the one in its trial record"},
 		},
 	}, nil
+}
+
+// cellsOf is the registered order of the plan's cells.
+func cellsOf(p *campaigns.Plan) []evaluator.Cell {
+	var out []evaluator.Cell
+	for _, t := range p.Schedule() {
+		if t.Arms[0].Role != campaigns.RoleAblation {
+			out = append(out, evaluator.Cell{Case: t.Case.ID, Trial: t.Index})
+		}
+	}
+	return out
 }
 
 // checkLog walks the chain of the seal log and looks for the campaign's

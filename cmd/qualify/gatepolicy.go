@@ -36,11 +36,3 @@ func policyPlace(name, base string) string {
 	}
 	return filepath.Join(base, filepath.FromSlash(name))
 }
-
-// policyOf is the policy that a campaign file names, else the default one.
-func policyOf(file *campaigns.File, base string) string {
-	if file.Policy == "" {
-		return policyPrefix + gate.PolicyDefault
-	}
-	return policyPlace(file.Policy, base)
-}

@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -20,7 +21,7 @@ func Evaluate(p *Policy, e Evidence) (Verdict, error) {
 	if err := p.Fits(e.Table.Arms, e.Table.Cases); err != nil {
 		return Verdict{}, err
 	}
-	g := &judge{policy: p, evidence: e, table: e.Table, word: e.Word}
+	g := &judge{policy: p, evidence: e, table: e.Table, seen: e.Table, word: e.Word}
 	if g.word == "" {
 		g.word = e.Table.Evidence()
 	}
@@ -35,6 +36,7 @@ type judge struct {
 	policy   *Policy
 	evidence Evidence
 	table    *evaluator.Table
+	seen     *evaluator.Table // what figures with an interval rest on: the table up to the look
 	word     string
 	look     look
 	blocks   []Reason // of the campaign: no rule can pass
@@ -137,22 +139,22 @@ func (g *judge) cells() (cut, lost int) {
 	arms := g.armIndices()
 	for c := range g.table.Cases {
 		for i := range g.table.Trials {
-			notRun := false
-			for _, a := range arms {
-				switch g.table.Row(a, c, i).State {
-				case evaluator.TrialNotRun:
-					notRun = true
-				case evaluator.TrialMissing:
-					lost++
-				case evaluator.TrialRan, evaluator.TrialInfrastructure, evaluator.TrialGraderError, evaluator.TrialUnplanned:
-				}
-			}
-			if notRun {
+			if g.notRun(arms, c, i) {
 				cut++
+			}
+			for _, a := range arms {
+				if g.table.Row(a, c, i).State == evaluator.TrialMissing {
+					lost++
+				}
 			}
 		}
 	}
 	return cut, lost
+}
+
+// notRun reports whether a cell is still to come, or was cut, in one of the arms.
+func (g *judge) notRun(arms []int, c, trial int) bool {
+	return slices.ContainsFunc(arms, func(a int) bool { return g.table.Row(a, c, trial).State == evaluator.TrialNotRun })
 }
 
 func (g *judge) armIndices() []int {
@@ -172,16 +174,17 @@ type look struct {
 	reason  string  // why not, when the method has boundaries
 }
 
-// place finds the level of every bound now. At shares declared before, the
-// k-th look happens when at least its share is done, at the share that is
-// really done (Lan and DeMets allow that as long as results do not choose it).
+// place finds the level of every bound now, and what the figures rest on. The
+// k-th look is due when the first cells of the schedule, up to its declared
+// share, are done. It rests on these alone: a verdict that took in whatever is
+// done would be another look each time it is asked for, and alpha would not hold
+// (docs/decisions, looks at declared shares).
 func (g *judge) place() (look, error) {
 	p := g.policy
 	cut, _ := g.cells()
 	f := LookFigures{Method: p.Sequential.Method, Planned: len(g.table.Cases) * g.table.Trials}
 	f.Complete = f.Planned - cut
-	info := float64(f.Complete) / float64(f.Planned)
-	f.Information = evaluator.Num(info)
+	f.Used = f.Complete
 	out := look{alpha: p.Alpha}
 	switch p.Sequential.Method {
 	case MethodFixed:
@@ -190,35 +193,93 @@ func (g *judge) place() (look, error) {
 		out.due = f.Complete > 0
 		f.SpentAlpha = evaluator.Num(p.Alpha)
 	case MethodLooks:
-		f.Spending = string(p.Sequential.Spending)
-		var at []float64
-		for _, t := range p.Sequential.At {
-			f.At = append(f.At, evaluator.Num(t))
-			if t <= info+1e-12 {
-				at = append(at, t)
-			}
+		var err error
+		if out, err = g.placeLook(&f); err != nil {
+			return out, err
 		}
-		if len(at) == 0 {
-			out.alpha = 0
-			out.reason = fmt.Sprintf("the first look is due when %s of the planned trials are done, and %s are", percent(p.Sequential.At[0]), percent(info))
-			break
-		}
-		at[len(at)-1] = info
-		looks, err := stats.SpendingLooks(p.Sequential.Spending, p.Alpha, at, stats.UpperSide)
-		if err != nil {
-			return out, fmt.Errorf("looks: %w", err)
-		}
-		last := looks[len(looks)-1]
-		if round(last.NominalP) == 0 {
-			out.alpha = 0
-			out.reason = fmt.Sprintf("the look at %s of the planned trials comes too early: there is no alpha to spend", percent(info))
-			break
-		}
-		out.due, out.alpha, f.Look, f.SpentAlpha = true, last.NominalP, len(looks), evaluator.Num(last.Spent)
 	}
+	f.Information = evaluator.Num(float64(f.Used) / float64(f.Planned))
 	f.NominalAlpha = evaluator.Num(out.alpha)
 	out.figures = f
 	return out, nil
+}
+
+func (g *judge) placeLook(f *LookFigures) (look, error) {
+	q := g.policy.Sequential
+	f.Spending = string(q.Spending)
+	order, whole, err := g.order()
+	if err != nil {
+		return look{}, err
+	}
+	var shares []float64
+	used := 0
+	for _, t := range q.At {
+		f.At = append(f.At, evaluator.Num(t))
+		n := int(math.Ceil(t*float64(f.Planned) - 1e-9))
+		if n <= whole && n > used { // looks so close that they are one count once
+			used, shares = n, append(shares, float64(n)/float64(f.Planned))
+		}
+	}
+	if used == 0 {
+		return look{reason: fmt.Sprintf("the first look is due when the first %s of the planned trials are done, and %s are",
+			percent(q.At[0]), percent(float64(whole)/float64(f.Planned)))}, nil
+	}
+	looks, err := stats.SpendingLooks(q.Spending, g.policy.Alpha, shares, stats.UpperSide)
+	if errors.Is(err, stats.ErrSpent) || err == nil && round(looks[len(looks)-1].NominalP) == 0 {
+		return look{reason: fmt.Sprintf("the look at %s of the planned trials comes too early: there is no alpha to spend", percent(shares[len(shares)-1]))}, nil
+	}
+	if err != nil {
+		return look{}, fmt.Errorf("looks: %w", err)
+	}
+	last := looks[len(looks)-1]
+	f.Used, f.Look, f.SpentAlpha = used, len(looks), evaluator.Num(last.Spent)
+	if used < f.Planned {
+		first := map[[2]int]bool{}
+		for _, cell := range order[:used] {
+			first[cell] = true
+		}
+		g.seen = g.table.Only(func(c, trial int) bool { return first[[2]int{c, trial}] })
+	}
+	return look{due: true, alpha: last.NominalP}, nil
+}
+
+// order is the schedule as indices of case and trial, and how many of the first
+// are done.
+func (g *judge) order() (order [][2]int, whole int, err error) {
+	arms := g.armIndices()
+	var later [][2]int
+	for c := range g.table.Cases {
+		for i := range g.table.Trials {
+			if g.notRun(arms, c, i) {
+				later = append(later, [2]int{c, i})
+			} else {
+				order = append(order, [2]int{c, i})
+			}
+		}
+	}
+	if g.evidence.Order == nil {
+		return append(order, later...), len(order), nil
+	}
+	planned := len(order) + len(later)
+	order = order[:0]
+	seen := map[[2]int]bool{}
+	for _, cell := range g.evidence.Order {
+		c, ok := g.table.Case(cell.Case)
+		at := [2]int{c, cell.Trial}
+		if !ok || cell.Trial < 0 || cell.Trial >= g.table.Trials || seen[at] {
+			return nil, 0, fmt.Errorf("gate: the schedule names case %s, trial %d, twice or without its being planned", cell.Case, cell.Trial)
+		}
+		seen[at] = true
+		order = append(order, at)
+	}
+	if len(order) != planned {
+		return nil, 0, fmt.Errorf("gate: the schedule holds %d of %d planned cells", len(order), planned)
+	}
+	whole = slices.IndexFunc(order, func(at [2]int) bool { return g.notRun(arms, at[0], at[1]) })
+	if whole < 0 {
+		whole = planned
+	}
+	return order, whole, nil
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }

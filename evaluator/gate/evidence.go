@@ -9,6 +9,10 @@ import (
 type Evidence struct {
 	// Table holds every planned trial of every arm, ablations too.
 	Table *evaluator.Table
+	// Order is the schedule of the cells of the table, registered before the first
+	// trial: a declared look rests on the first of them, however many more are done.
+	// Without it, it is that of the table, cells that were run before the others.
+	Order []evaluator.Cell
 	// Word is the evidence word of the campaign (DESIGN §9); "" takes that of
 	// the table's rows.
 	Word string

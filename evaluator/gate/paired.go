@@ -18,7 +18,7 @@ func (g *judge) paired(t *test) error {
 	arm, _ := g.table.Arm(r.Arm)
 	base, _ := g.table.Arm(r.baseline)
 	m := evaluator.Metrics()[r.metric]
-	p := g.table.Pairs(r.metric, arm, base, r.in())
+	p := g.seen.Pairs(r.metric, arm, base, r.in())
 	f := &t.figure
 	f.Pairs, f.Excluded, f.Lacking, f.Censored = p.Used, p.Excluded, p.LackingA+p.LackingB, p.CensoredA+p.CensoredB
 	t.cutArm, t.cutBase = p.CensoredA, p.CensoredB

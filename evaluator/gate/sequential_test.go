@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -23,11 +24,11 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 	}
 	v := evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), e)
 	q := v.Sequential
-	if v.Verdict != Pass || q.Look != 1 || q.Information.String() != "0.6" || q.Complete != 288 {
+	if v.Verdict != Pass || q.Look != 1 || q.Information.String() != "0.5" || q.Complete != 288 || q.Used != 240 || v.Rules[0].Figure.Pairs != 240 {
 		t.Errorf("looks: %s %v, %+v", v.Verdict, v.Reasons, q)
 	}
-	// O'Brien-Fleming at 0.6: 2 - 2*Phi(1.959964/sqrt 0.6) = 0.011396.
-	if math.Abs(float64(q.SpentAlpha)-.0113964) > 1e-7 || q.NominalAlpha != q.SpentAlpha || v.Rules[0].Figure.Level != 1-q.NominalAlpha {
+	// O'Brien-Fleming at 0.5: 2 - 2*Phi(1.959964/sqrt 0.5) = 0.0055746.
+	if math.Abs(float64(q.SpentAlpha)-.0055746) > 1e-7 || q.NominalAlpha != q.SpentAlpha || v.Rules[0].Figure.Level != 1-q.NominalAlpha {
 		t.Errorf("%+v, level %v", q, v.Rules[0].Figure.Level)
 	}
 	early := campaign(t, 48, 2, 5, 1, good)
@@ -41,6 +42,81 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), full)
 	if q = v.Sequential; v.Verdict != Pass || q.Look != 2 || q.SpentAlpha != .05 || !(q.NominalAlpha < .05) {
 		t.Errorf("last look: %s %+v", v.Verdict, q)
+	}
+}
+
+// TestQ5_ALookIsTheSameHoweverOftenItIsTaken: between two looks nothing that comes
+// in changes a figure, so that asking again is no further look; the schedule says
+// which trials a look rests on, and what was seen beyond it still is a veto.
+func TestQ5_ALookIsTheSameHoweverOftenItIsTaken(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "sequential: {method: looks, at: [0.5, 0.8, 1]}\n", ruleVeto, ruleBetter, ruleFloor)
+	full := campaign(t, 24, 2, 5, 1, good)
+	var order []evaluator.Cell
+	for i := range full.Table.Trials {
+		for _, c := range full.Table.Cases {
+			order = append(order, evaluator.Cell{Case: c.ID, Trial: i})
+		}
+	}
+	rng := rand.New(rand.NewPCG(8, 9))
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	at := func(done int, holes ...int) Verdict { // of 240
+		t.Helper()
+		e := campaign(t, 24, 2, 5, 1, good)
+		e.Order, e.Status = order, StatusRunning
+		for i, cell := range order {
+			if i < done && !slices.Contains(holes, i) {
+				continue
+			}
+			c, _ := e.Table.Case(cell.Case)
+			for a := range e.Table.Arms {
+				*e.Table.Row(a, c, cell.Trial) = evaluator.Row{State: evaluator.TrialNotRun}
+			}
+		}
+		return evaluate(t, p, e)
+	}
+	figures := func(v Verdict) []Figure { return []Figure{v.Rules[1].Figure, v.Rules[2].Figure} }
+	first := at(120)
+	if q := first.Sequential; q.Look != 1 || q.Used != 120 || first.Rules[2].Figure.Pairs != 120 || first.Rules[1].Figure.N != 120 {
+		t.Fatalf("first look: %+v, %+v", q, first.Rules[1].Figure)
+	}
+	for _, done := range []int{121, 150, 191} {
+		v := at(done)
+		if diff := cmp.Diff(figures(first), figures(v)); diff != "" || v.Sequential.Look != 1 || v.Sequential.Complete != done {
+			t.Errorf("%d done: %+v\n%s", done, v.Sequential, diff)
+		}
+	}
+	if diff := cmp.Diff(figures(first), figures(at(240, 130))); diff != "" {
+		t.Errorf("a hole before the second look: %s", diff)
+	}
+	if v := at(119); v.Sequential.Look != 0 || !slices.Contains(codes(v), CodeLook) {
+		t.Errorf("before the first: %+v", v.Sequential)
+	}
+	if v := at(240, 3); v.Sequential.Look != 0 {
+		t.Errorf("a hole before the first: %+v", v.Sequential)
+	}
+	second := at(200)
+	if q := second.Sequential; q.Look != 2 || q.Used != 192 || second.Rules[2].Figure.Pairs != 192 {
+		t.Errorf("second look: %+v", q)
+	}
+	e := campaign(t, 24, 2, 5, 1, good)
+	e.Order = order
+	last := order[239]
+	c, _ := e.Table.Case(last.Case)
+	e.Table.Row(2, c, last.Trial).Values[evaluator.MetricDuplicateEffects] = 1
+	cell := order[200]
+	c, _ = e.Table.Case(cell.Case)
+	for a := range e.Table.Arms {
+		*e.Table.Row(a, c, cell.Trial) = evaluator.Row{State: evaluator.TrialNotRun}
+	}
+	if v := evaluate(t, p, e); v.Verdict != Fail || v.Rules[0].Verdict != Fail || v.Sequential.Look != 2 {
+		t.Errorf("a duplicate beyond the look: %s, %+v", v.Verdict, v.Sequential)
+	}
+	for _, bad := range [][]evaluator.Cell{order[1:], append([]evaluator.Cell{order[1]}, order[1:]...), append([]evaluator.Cell{{Case: "none"}}, order[1:]...)} {
+		e.Order = bad
+		if _, err := Evaluate(p, e); err == nil || !strings.Contains(err.Error(), "the schedule") {
+			t.Errorf("a schedule that is none: %v", err)
+		}
 	}
 }
 

@@ -91,7 +91,11 @@ func (g *judge) lacking(t *test, arms ...string) bool {
 func (g *judge) absolute(t *test) error {
 	r := t.rule
 	arm, _ := g.table.Arm(r.Arm)
-	s := g.table.Sample(r.metric, arm, r.in())
+	table := g.seen
+	if r.Bound == BoundPoint { // what was seen was seen, whenever
+		table = g.table
+	}
+	s := table.Sample(r.metric, arm, r.in())
 	m := evaluator.Metrics()[r.metric]
 	f := &t.figure
 	f.N, f.Excluded, f.Lacking, f.Censored = len(s.Values), s.Excluded, s.Lacking, s.Censored

@@ -91,7 +91,8 @@ type LookFigures struct {
 	At           []evaluator.Num `json:"at,omitempty"`
 	Planned      int             `json:"planned"`     // cells: a case and trial index in all arms of the comparison
 	Complete     int             `json:"complete"`    // cells that are done or lost, in all of these arms
-	Information  evaluator.Num   `json:"information"` // Complete over Planned
+	Used         int             `json:"used"`        // the first cells of the schedule, that figures with an interval rest on
+	Information  evaluator.Num   `json:"information"` // Used over Planned
 	Look         int             `json:"look,omitempty"`
 	NominalAlpha evaluator.Num   `json:"nominal_alpha"` // one-sided level of every bound now
 	SpentAlpha   evaluator.Num   `json:"spent_alpha"`
