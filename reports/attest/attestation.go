@@ -204,7 +204,8 @@ func follows(payload []byte, got *Statement[TestResult], f *Statement[Figures], 
 			return fmt.Errorf("%w: the result belongs to figures %s, and these are %s", ErrStatement, r.Digest["sha256"], digest)
 		}
 	}
-	return fmt.Errorf("%w: the result is not the one that follows from the figures, from byte %d on", ErrStatement, differsAt(want, payload))
+	key, is, should := firstDifference(payload, want)
+	return fmt.Errorf("%w: the result is not the one that follows from the figures: %s is %s, not %s", ErrStatement, key, is, should)
 }
 
 // valid compares the moment with the time the attestation is good for.

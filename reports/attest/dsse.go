@@ -3,10 +3,8 @@ package attest
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +113,7 @@ func ParseEnvelope(line []byte) (*Envelope, error) {
 		return nil, fmt.Errorf("%w: no line end: the file was cut off", ErrFormat)
 	}
 	var w wireEnvelope
-	if err := strict(body, &w); err != nil {
+	if err := engine.DecodeCanonical(body, &w); err != nil {
 		return nil, fmt.Errorf("%w: envelope: %w", ErrFormat, err)
 	}
 	e := &Envelope{PayloadType: w.PayloadType}
@@ -211,39 +209,4 @@ func (e *Envelope) Verify(t Trust) ([]string, error) {
 		return nil, fmt.Errorf("%w: %d of the given keys signed, %d must", ErrSignature, len(ids), want)
 	}
 	return ids, nil
-}
-
-// strict decodes one document into v and refuses every byte that encoding v
-// again as canonical JSON would not give back.
-func strict(data []byte, v any) error {
-	if _, err := engine.CanonicalJSON(data); err != nil {
-		return err // words a repeated key better than the comparison below
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("data after the document")
-	}
-	again, err := engine.Canonical(v)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, data) {
-		return fmt.Errorf("not in canonical form from byte %d on", differsAt(again, data))
-	}
-	return nil
-}
-
-// differsAt is the first index at which a and b differ.
-func differsAt(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

@@ -253,7 +253,7 @@ func checkLossless(d *gate.Document) error {
 	if err != nil {
 		return fmt.Errorf("%w: the verdict cannot be written as JSON: %w", ErrStatement, err)
 	}
-	if err := strict(b, new(gate.Document)); err != nil {
+	if err := engine.DecodeCanonical(b, new(gate.Document)); err != nil {
 		return fmt.Errorf("%w: the verdict cannot be read back as it was written (a seed of 2^63 or more?): %w", ErrStatement, err)
 	}
 	return nil
@@ -323,7 +323,7 @@ func parseStatement[P any](payload []byte, want ...string) (*Statement[P], error
 		return nil, fmt.Errorf("%w: its predicate is %q, not %s", ErrStatement, head.PredicateType, strings.Join(want, " or "))
 	}
 	s := new(Statement[P])
-	if err := strict(payload, s); err != nil {
+	if err := engine.DecodeCanonical(payload, s); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrStatement, head.PredicateType, err)
 	}
 	return s, nil
