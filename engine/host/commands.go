@@ -102,6 +102,7 @@ func (s *Service) order(ctx context.Context, tenant, room string, o Order, r eng
 	}
 	for i := range got.Entry.Commands {
 		if a := got.Entry.Commands[i].Answer; a != nil && a.Key == o.Key {
+			a.Repeated = a.Repeated || got.Again
 			return *a, a.Err()
 		}
 	}
@@ -125,6 +126,7 @@ func (s *Service) answered(ctx context.Context, id, key, digest string) (engine.
 	if a.Digest != digest {
 		return engine.Answer{}, false, engine.Errorf(engine.CodeConflict, "key %s was used for another order", key)
 	}
+	a.Repeated = true
 	return a, true, a.Err()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -289,6 +290,7 @@ func TestR47_OnlyProofSettles(t *testing.T) {
 			c.money.Limit = 1_000_000
 			asked := len(x.h.asked)
 			b, err := reconcile("k", op)
+			a.Repeated = true // and says so
 			if diff := cmp.Diff(a, b); diff != "" || err != nil || len(x.h.asked) != asked {
 				t.Errorf("the same key was answered otherwise: %v\n%s", err, diff)
 			}
@@ -300,6 +302,50 @@ func TestR47_OnlyProofSettles(t *testing.T) {
 			x.h.once(t)
 		})
 	}
+}
+
+// between lets something happen right after a process has looked an event up.
+type between struct {
+	host.Store
+	event string
+	then  func()
+}
+
+func (b *between) Lookup(ctx context.Context, room, space string, keys []string) (map[string]string, error) {
+	found, err := b.Store.Lookup(ctx, room, space, keys)
+	if then := b.then; space == "intake" && slices.Contains(keys, b.event) && then != nil {
+		b.then = nil
+		then()
+	}
+	return found, err
+}
+
+// The same order, or the same message, taken by two processes at once is one:
+// the one that comes second gets the first one's answer (R14, R69).
+func TestR14_R69_TwoProcessesTakeTheSame(t *testing.T) {
+	t.Parallel()
+	x := begin(t)
+	ctx := t.Context()
+	second := func(event string, then func()) *host.Service {
+		return x.service(func(c *host.Config) { c.Store = &between{Store: x.store, event: event, then: then} })
+	}
+	a, err := second("m1", func() { x.accept("m1") }).AcceptEvent(ctx, tenant, room, "m1")
+	if err != nil || !a.Again {
+		t.Errorf("%+v %v", a, err)
+	}
+	x.tick()
+	pause := func(s *host.Service, o host.Order, expected int) (engine.Answer, error) {
+		return s.Pause(ctx, tenant, room, o, "obj_none", expected)
+	}
+	first := func() { _, _ = pause(x.s, order("k"), 1) }
+	got, err := pause(second("command:k", first), order("k"), 1)
+	want(t, err, engine.CodeNotFound)
+	if again, _ := pause(x.s, order("k"), 1); got.Code != again.Code || !got.Repeated {
+		t.Errorf("%+v, the other process was told %+v", got, again)
+	}
+	first = func() { _, _ = pause(x.s, order("l"), 1) }
+	_, err = pause(second("command:l", first), order("l"), 2)
+	want(t, err, engine.CodeConflict)
 }
 
 // Commands: the same key is one order for ever, in any process (R69).

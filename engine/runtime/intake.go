@@ -51,13 +51,22 @@ func Append(ctx context.Context, l Live, in Intake) (Answer, error) {
 		return Answer{}, fmt.Errorf("room %s: %w", l.Room, err)
 	}
 	l.Notifier = nil // who delivers must have the lease
-	for range maxConflicts {
+	wait := NewBackoff()
+	for lost := range maxConflicts {
+		if lost > 2 { // whoever is so busy in the room gets time to finish
+			if err := wait.Wait(ctx, nil); err != nil {
+				return Answer{}, err
+			}
+		}
 		a, known, err := Recall(ctx, l.Store, l.Room, in.Event.ID, in.Digest)
 		fresh := errors.Is(err, store.ErrNotFound) && in.Event.Kind == engine.EvStarted
 		if known || err != nil && !fresh {
 			return a, err
 		}
 		a, done, err := l.append(ctx, in)
+		if errors.Is(err, store.ErrExists) && !done {
+			continue // the same event came in behind the look at the index: it is found now
+		}
 		if err == nil || !errors.Is(err, store.ErrConflict) {
 			return a, err
 		}
