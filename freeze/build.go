@@ -20,8 +20,9 @@ type Inputs struct {
 	Corpus    Corpus
 	Evaluator map[string]string
 	Policy    map[string]string
-	Cache     *Cache // see HashOptions.Cache; nil reads every byte
-	Gone      bool   // see HashOptions.Gone
+	Plan      map[string]string // see Manifest.Plan
+	Cache     *Cache            // see HashOptions.Cache; nil reads every byte
+	Gone      bool              // see HashOptions.Gone
 }
 
 // Build hashes the files and puts the manifest together. The errors are those
@@ -34,7 +35,7 @@ func Build(ctx context.Context, in Inputs) (*Manifest, error) {
 	m := &Manifest{
 		Schema: Schema, Name: in.Name, Source: in.Source, Trees: trees, Binaries: slices.Clone(in.Binaries),
 		Modules: filled(in.Modules), Prompts: filled(in.Prompts), Prices: filled(in.Prices), Models: filled(in.Models),
-		Corpus: in.Corpus, Evaluator: filled(in.Evaluator), Policy: filled(in.Policy),
+		Corpus: in.Corpus, Evaluator: filled(in.Evaluator), Policy: filled(in.Policy), Plan: in.Plan,
 	}
 	slices.SortFunc(m.Binaries, func(a, b Binary) int {
 		return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.SHA256, b.SHA256))

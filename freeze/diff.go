@@ -95,6 +95,7 @@ func diffParts(a, b *Manifest) []Difference {
 		{"model", a.Models, b.Models},
 		{"evaluator", a.Evaluator, b.Evaluator},
 		{"policy", a.Policy, b.Policy},
+		{"plan", a.Plan, b.Plan},
 		{"split", splits(a, splitDigest), splits(b, splitDigest)},
 		{"case", splits(a, splitCases), splits(b, splitCases)},
 		{"gold", splits(a, splitGold), splits(b, splitGold)},

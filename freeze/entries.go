@@ -14,6 +14,8 @@ const (
 	KindFreeze        = "freeze"         // ManifestEntry
 	KindOpening       = "opening"        // OpeningEntry
 	KindUse           = "use"            // UseEntry
+	KindVerified      = "verified"       // VerifiedEntry
+	KindVoid          = "void"           // VoidEntry
 	KindCampaignStart = "campaign_start" // StartEntry
 	KindCampaignEnd   = "campaign_end"   // EndEntry
 	KindVerdict       = "verdict"        // VerdictEntry
@@ -53,6 +55,28 @@ type UseEntry struct {
 	Campaign string `json:"campaign"`
 	At       string `json:"at"`
 	Use      string `json:"use"` // resume, score, …
+}
+
+// VerifiedEntry says that everything a freeze covers was read and found
+// unchanged while a campaign held its holdout open: before batch Batch (from 0),
+// and so after all batches before it; after the last when Batch is Batches.
+type VerifiedEntry struct {
+	Freeze   string `json:"freeze"`
+	Campaign string `json:"campaign"`
+	At       string `json:"at"`
+	Batch    int    `json:"batch"`
+	Batches  int    `json:"batches"`
+}
+
+// VoidEntry voids the results of a batch: what a freeze covers was changed while
+// it ran. Trials are the keys of those that had ended.
+type VoidEntry struct {
+	Freeze      string       `json:"freeze"`
+	Campaign    string       `json:"campaign"`
+	At          string       `json:"at"`
+	Batch       int          `json:"batch"`
+	Trials      []string     `json:"trials"`
+	Differences []Difference `json:"differences"`
 }
 
 // StartEntry is the start of a campaign; Freeze is "" outside a holdout.

@@ -37,6 +37,9 @@ type Manifest struct {
 	Corpus    Corpus            `json:"corpus"`
 	Evaluator map[string]string `json:"evaluator"` // part to value or digest
 	Policy    map[string]string `json:"policy"`    // "name", "digest"
+	// Plan is the digest of what the campaign will run on a split that opens only
+	// under the freeze, by split: a plan that was made later is not in it.
+	Plan map[string]string `json:"plan,omitempty"`
 }
 
 // Source says where the parts were read, so that they can be read again. Paths

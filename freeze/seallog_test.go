@@ -225,6 +225,19 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 	}
 	other := little()
 	other.Name = "other"
+	planned := func(frozen, registered string) []entry {
+		m := little()
+		m.Plan = map[string]string{"holdout": frozen}
+		fixed, err := m.ID()
+		ok(t, err)
+		record := []byte(`{"plan":"` + registered + `"}`)
+		return []entry{
+			{KindFreeze, ManifestEntry{fixed, at, canonical(t, m)}},
+			{KindRegistration, RegistrationEntry{"c_1", "sha256:" + engine.Digest(record), "vcs:abc", record}},
+			{KindCampaignStart, StartEntry{"c_1", fixed, at}},
+			{KindOpening, OpeningEntry{fixed, "c_1", at, "release 1", ""}},
+		}
+	}
 	for _, tc := range []struct {
 		name    string
 		entries []entry
@@ -246,6 +259,12 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"a registration of another record", append(without(), entry{KindRegistration, RegistrationEntry{"c_2", "sha256:0", "x", []byte("{}")}}), "the record's digest is"},
 		{"a freeze of another manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, canonical(t, other)}}), "names freeze " + id},
 		{"no manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, []byte("{}")}}), "not a freeze manifest"},
+		{"verified without opening", []entry{s[0], s[1], s[2], {KindVerified, VerifiedEntry{id, "c_1", at, 0, 1}}}, "uses a holdout that it did not open"},
+		{"void without opening", []entry{s[0], s[1], s[2], {KindVoid, VoidEntry{id, "c_1", at, 0, []string{}, []Difference{}}}}, "uses a holdout that it did not open"},
+		{"verified and void", append(without(), entry{KindVerified, VerifiedEntry{id, "c_1", at, 0, 1}}, entry{KindVoid, VoidEntry{id, "c_1", at, 0, []string{"k"}, []Difference{{"file", "a", "1", "2", ""}}}}), ""},
+		{"a plan that the freeze holds", planned("sha256:1", "sha256:1"), ""},
+		{"a plan made after the freeze", planned("sha256:1", "sha256:2"), "does not hold its plan"},
+		{"no plan under a freeze that holds one", planned("sha256:1", ""), "does not hold its plan"},
 		{"an unknown kind", append(without(), entry{"gossip", struct{}{}}), "does not know"},
 		{"an unknown field", append(without(), entry{KindUse, map[string]string{"freeze": id, "campaign": "c_1", "at": at, "use": "score", "more": "x"}}), "unknown field"},
 	} {

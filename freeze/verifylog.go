@@ -35,7 +35,7 @@ type Verification struct {
 func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
-		registered: map[string]bool{}, frozen: map[string]bool{}, opened: map[string]string{},
+		registered: map[string]string{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
 		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{},
 	}
 	covered := 0 // rows that some checkpoint may cover
@@ -67,8 +67,9 @@ type verifier struct {
 	rows []Row
 	tree *tree
 
-	registered, frozen     map[string]bool
-	opened                 map[string]string // freeze to the campaign that opened it first
+	registered             map[string]string    // campaign to the digest of its plan
+	frozen                 map[string]*Manifest // by id
+	opened                 map[string]string    // freeze to the campaign that opened it first
 	started, ended, judged map[string]bool
 }
 
@@ -81,10 +82,10 @@ func (v *verifier) entry(r *Row) error {
 		if err != nil {
 			return err
 		}
-		if v.frozen[f.ID] {
+		if v.frozen[f.ID] != nil {
 			return fmt.Errorf("freeze %s is sealed already", f.ID)
 		}
-		v.frozen[f.ID] = true
+		v.frozen[f.ID] = f.Manifest
 		v.out.Freezes = append(v.out.Freezes, f)
 		return nil
 	case KindOpening:
@@ -94,10 +95,19 @@ func (v *verifier) entry(r *Row) error {
 		if err := strict(r.Body, &e); err != nil {
 			return err
 		}
-		if v.opened[pair(e.Freeze, e.Campaign)] == "" {
-			return fmt.Errorf("campaign %s uses a holdout that it did not open under freeze %s", e.Campaign, e.Freeze)
+		return v.isOpen(e.Freeze, e.Campaign)
+	case KindVerified:
+		var e VerifiedEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
 		}
-		return nil
+		return v.isOpen(e.Freeze, e.Campaign)
+	case KindVoid:
+		var e VoidEntry
+		if err := strict(r.Body, &e); err != nil {
+			return err
+		}
+		return v.isOpen(e.Freeze, e.Campaign)
 	case KindCampaignStart:
 		var e StartEntry
 		if err := strict(r.Body, &e); err != nil {
@@ -131,6 +141,10 @@ func (v *verifier) entry(r *Row) error {
 	return fmt.Errorf("is a kind that this version does not know")
 }
 
+func (v *verifier) isOpen(id, campaign string) error {
+	return need(v.opened[pair(id, campaign)] != "", "campaign %s uses a holdout that it did not open under freeze %s", campaign, id)
+}
+
 func need(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
@@ -146,10 +160,14 @@ func (v *verifier) registration(r *Row) error {
 	if d := "sha256:" + engine.Digest(e.Record); d != e.Digest {
 		return fmt.Errorf("campaign %s: the record's digest is %s, not %s", e.Campaign, d, e.Digest)
 	}
-	if v.registered[e.Campaign] {
+	if _, again := v.registered[e.Campaign]; again {
 		return fmt.Errorf("campaign %s is registered already", e.Campaign)
 	}
-	v.registered[e.Campaign] = true
+	plan, err := planOf(e.Record)
+	if err != nil {
+		return fmt.Errorf("campaign %s: %w", e.Campaign, err)
+	}
+	v.registered[e.Campaign] = plan
 	return need(!v.started[e.Campaign], "campaign %s is registered after its start", e.Campaign)
 }
 
@@ -160,6 +178,9 @@ func (v *verifier) opening(r *Row) error {
 	}
 	v.out.Openings++
 	if err := v.known(e.Campaign, e.Freeze); err != nil {
+		return err
+	}
+	if err := v.planned(e.Campaign, e.Freeze); err != nil {
 		return err
 	}
 	first := v.opened[e.Freeze]
@@ -174,12 +195,45 @@ func (v *verifier) opening(r *Row) error {
 		"campaign %s opens a holdout that campaign %s opened under freeze %s, and gives no reason", e.Campaign, first, e.Freeze)
 }
 
+// planned wants the plan of a campaign to be one that the freeze fixes: only a
+// plan that was made before the freeze can be. A manifest that fixes none, as
+// those of earlier builds, is passed over.
+func (v *verifier) planned(campaign, id string) error {
+	m := v.frozen[id]
+	if m == nil || len(m.Plan) == 0 {
+		return nil
+	}
+	return need(m.Plans(v.registered[campaign]), "campaign %s opens a holdout under freeze %s, which does not hold its plan", campaign, id)
+}
+
+// Plans reports whether the manifest fixes a plan, by its digest.
+func (m *Manifest) Plans(digest string) bool {
+	for _, d := range m.Plan {
+		if d == digest && digest != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// planOf is the digest of the plan that a registration record names, "" where it
+// names none.
+func planOf(record json.RawMessage) (string, error) {
+	var r struct {
+		Plan string `json:"plan"`
+	}
+	if err := json.Unmarshal(record, &r); err != nil {
+		return "", fmt.Errorf("the record cannot be read: %w", err)
+	}
+	return r.Plan, nil
+}
+
 // known wants a campaign registered and a freeze, if any, sealed.
 func (v *verifier) known(campaign, id string) error {
-	if !v.registered[campaign] {
+	if _, ok := v.registered[campaign]; !ok {
 		return fmt.Errorf("campaign %s is not registered before it", campaign)
 	}
-	return need(id == "" || v.frozen[id], "freeze %s is not sealed before it", id)
+	return need(id == "" || v.frozen[id] != nil, "freeze %s is not sealed before it", id)
 }
 
 func pair(id, campaign string) string {
