@@ -136,11 +136,9 @@ func (s *Store) LoadOps(ctx context.Context, id string, ids []string) (*store.Lo
 		}
 		seen[op] = true
 		l.Ops = append(l.Ops, cloneOp(*o))
-		for n := 0; ; n++ {
-			i, ok := r.effect[effectKey{op, n}]
-			if !ok {
-				break
-			}
+	}
+	for i := range r.effects { // of any number, also where one before it is not there
+		if seen[r.effects[i].Op] {
 			l.Effects = append(l.Effects, r.effects[i])
 		}
 	}
