@@ -49,9 +49,9 @@ func (s *Store) copyTo(ctx context.Context, target string, do func(step string, 
 		f    func() error
 	}{
 		{"close", temp.Close},
-		{"permissions", func() error { return likeFile(name, s.path) }},
 		{"copy", func() error { return s.vacuumInto(ctx, name) }},
 		{"check", func() error { return checkCopy(ctx, name) }},
+		{"permissions", func() error { return likeFile(name, s.path) }}, // which may be those of a file that nobody writes
 		{"flush", func() error { return flush(name) }},
 		{"place", func() error { return place(name, target) }},
 		{"flush names", func() error { return flushNames(dir) }},

@@ -15,7 +15,7 @@ import (
 func TestF16_AFailedBackupLeavesNothingHalf(t *testing.T) {
 	t.Parallel()
 	errStep := errors.New("failed by the test")
-	steps := []string{"close", "permissions", "copy", "check", "flush", "place", "flush names"}
+	steps := []string{"close", "copy", "check", "permissions", "flush", "place", "flush names"}
 	s := mustOpen(t, filepath.Join(t.TempDir(), "s.db"), Options{Create: true})
 	room := fill(t, s, "r")
 	for i, step := range steps {

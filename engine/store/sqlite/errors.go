@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	driver "modernc.org/sqlite"
@@ -70,6 +71,20 @@ func isFault(err error) bool {
 func isShut(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && (e.Code()&0xff == lib.SQLITE_READONLY || e.Code()&0xff == lib.SQLITE_CANTOPEN)
+}
+
+// reasonOf is why the system does not let the file be opened, where that is
+// what the driver's error comes from: the driver does not tell.
+func reasonOf(err error, path string) error {
+	var e *driver.Error
+	if !errors.As(err, &e) || e.Code()&0xff != lib.SQLITE_CANTOPEN {
+		return err
+	}
+	f, reason := os.Open(path)
+	if reason != nil {
+		return reason
+	}
+	return errors.Join(err, f.Close())
 }
 
 // isNoTransaction reports that there was nothing to roll back.

@@ -175,11 +175,14 @@ func backUp(ctx context.Context, c *sql.Conn, path string, v int) (target string
 			err = errors.Join(err, rerr)
 		}
 	}()
-	if err := errors.Join(temp.Close(), likeFile(name, path)); err != nil {
+	if err := temp.Close(); err != nil {
 		return "", err
 	}
 	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", name); err != nil {
 		return "", driverError("copy", err)
+	}
+	if err := likeFile(name, path); err != nil {
+		return "", err
 	}
 	if err := flush(name); err != nil {
 		return "", err

@@ -137,7 +137,7 @@ func open(ctx context.Context, path string, opts Options, steps []migration) (*S
 		err = s.connect(ctx, fresh, steps)
 	}
 	if err != nil {
-		return nil, err
+		return nil, reasonOf(err, abs)
 	}
 	return s, nil
 }
