@@ -158,7 +158,10 @@ func kindWord(k gate.Kind) string {
 func lookLine(l *gate.LookFigures) string {
 	s := fmt.Sprintf("%s; %d of %d planned triples complete, alpha now %s, spent %s", l.Method, l.Complete, l.Planned, l.NominalAlpha, l.SpentAlpha)
 	if l.Method == gate.MethodLooks {
-		s += fmt.Sprintf(" (%s), look %d of %d, on the first %d of the schedule", Clean(l.Spending), l.Look, len(l.At), l.Used)
+		s += fmt.Sprintf(" (%s), look %d of %d", Clean(l.Spending), l.Look, len(l.At))
+		if l.Look > 0 {
+			s += fmt.Sprintf(", on the first %d of the schedule", l.Used)
+		}
 	}
 	return s
 }

@@ -114,7 +114,11 @@ func (g *judge) blockers() {
 	}
 	switch g.evidence.Status {
 	case StatusStopped:
-		g.block(CodeCeiling, "a ceiling ended the campaign before its planned trials were done, and no boundary is registered")
+		boundary := "and no boundary is registered"
+		if g.look.reason != "" {
+			boundary = "and no declared look is due"
+		}
+		g.block(CodeCeiling, "a ceiling ended the campaign before its planned trials were done, %s", boundary)
 	case StatusRunning:
 		g.block(CodeUnfinished, "the campaign is not finished")
 	case StatusCancelled:
@@ -221,11 +225,13 @@ func (g *judge) placeLook(f *LookFigures) (look, error) {
 		}
 	}
 	if used == 0 {
+		f.Used = 0
 		return look{reason: fmt.Sprintf("the first look is due when the first %s of the planned trials are done, and %s are",
 			percent(q.At[0]), percent(float64(whole)/float64(f.Planned)))}, nil
 	}
 	looks, err := stats.SpendingLooks(q.Spending, g.policy.Alpha, shares, stats.UpperSide)
 	if errors.Is(err, stats.ErrSpent) || err == nil && round(looks[len(looks)-1].NominalP) == 0 {
+		f.Used = 0
 		return look{reason: fmt.Sprintf("the look at %s of the planned trials comes too early: there is no alpha to spend", percent(shares[len(shares)-1]))}, nil
 	}
 	if err != nil {

@@ -35,7 +35,8 @@ func TestQ5_ACrossedBoundaryPassesACutCampaign(t *testing.T) {
 	cut(early, 440) // 40 of 480 are left
 	early.Status = StatusStopped
 	v = evaluate(t, policyOf(t, "sequential: {method: looks, at: [0.08, 1]}\n", ruleBetter), early)
-	if v.Verdict != Inconclusive || v.Rules[0].Reasons[0].Code != CodeCeiling || v.Sequential.NominalAlpha != 0 {
+	if v.Verdict != Inconclusive || v.Rules[0].Reasons[0].Code != CodeCeiling || v.Sequential.NominalAlpha != 0 || v.Sequential.Used != 0 ||
+		!strings.Contains(v.Reasons[0].Text, "no declared look is due") {
 		t.Errorf("a look without alpha: %s %v", v.Verdict, v.Rules[0].Reasons)
 	}
 	full := campaign(t, 48, 2, 5, 1, good)

@@ -91,7 +91,7 @@ type LookFigures struct {
 	At           []evaluator.Num `json:"at,omitempty"`
 	Planned      int             `json:"planned"`     // cells: a case and trial index in all arms of the comparison
 	Complete     int             `json:"complete"`    // cells that are done or lost, in all of these arms
-	Used         int             `json:"used"`        // the first cells of the schedule, that figures with an interval rest on
+	Used         int             `json:"used"`        // the first cells of the schedule, that figures with an interval rest on; 0 before the first look
 	Information  evaluator.Num   `json:"information"` // Used over Planned
 	Look         int             `json:"look,omitempty"`
 	NominalAlpha evaluator.Num   `json:"nominal_alpha"` // one-sided level of every bound now
