@@ -90,6 +90,9 @@ type ResolveInput struct {
 	Providers   map[string]model.Evidence // known providers and the evidence their runs give
 	CodeVersion string
 	Override    Override
+	// Holdout allows cases of the holdout: the caller keeps it closed but under a
+	// freeze. Without it they are ErrHoldout.
+	Holdout bool
 	// Policy reads the policy that the file names and plans its verdict for arms,
 	// cases and trials of the campaign; it is not called where the file names none.
 	Policy func(name string, p *Plan) (*RegisteredPolicy, error)
@@ -146,7 +149,7 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	if err := p.resolveArms(f, in, fail); err != nil {
 		return nil, err
 	}
-	if err := p.resolveCases(in.Corpus, fail); err != nil {
+	if err := p.resolveCases(in.Corpus, in.Holdout, fail); err != nil {
 		return nil, err
 	}
 	if err := p.checkRooms(); err != nil {
@@ -264,9 +267,9 @@ func (p *Plan) checkUnderTest(fail func(string, ...any) error) error {
 }
 
 // ErrHoldout refuses holdout cases: they open only under a freeze (Q4.3).
-var ErrHoldout = errors.New("holdout cases are refused without a freeze; this build cannot freeze yet, run a dev split")
+var ErrHoldout = errors.New("holdout cases are refused without a freeze")
 
-func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) error {
+func (p *Plan) resolveCases(c *corpus.Corpus, holdout bool, fail func(string, ...any) error) error {
 	if p.Filter.Split == "" {
 		p.Filter.Split = corpus.SplitDev
 	}
@@ -278,7 +281,7 @@ func (p *Plan) resolveCases(c *corpus.Corpus, fail func(string, ...any) error) e
 		return fail("cases: %v", err)
 	}
 	for _, cs := range sel {
-		if cs.Split == corpus.SplitHoldout {
+		if cs.Split == corpus.SplitHoldout && !holdout {
 			return ErrHoldout
 		}
 	}
@@ -321,6 +324,9 @@ func (p *Plan) use(m modes.Mode) {
 
 // SelectedCases are the cases of the plan in corpus order.
 func (p *Plan) SelectedCases() []*corpus.Case { return slices.Clone(p.cases) }
+
+// Holdout reports whether the plan runs holdout cases.
+func (p *Plan) Holdout() bool { return p.Filter.Split == corpus.SplitHoldout }
 
 func (p *Plan) matched() []Arm {
 	return slices.DeleteFunc(slices.Clone(p.Arms), func(a Arm) bool { return a.Role == RoleAblation })

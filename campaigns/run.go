@@ -26,6 +26,9 @@ type Runner struct {
 	MaxMicros int64          // --max-usd: caps the campaign further; 0 is no cap
 	Crash     *runtime.Crash // crash points of tests
 	Owner     Owner          // this process, as the one that runs the campaign
+	// Log keeps the run to a seal log, beside the registration; nil does not. A
+	// run on a holdout needs one.
+	Log SealedRun
 	// OnTrial is called once for every trial with a terminal record, never
 	// concurrently: for those that this process runs as they close, for those
 	// that were stored before once no trial is left to run, so that a resume
@@ -98,11 +101,21 @@ func (r *Runner) Run(ctx context.Context) (out *Outcome, err error) {
 
 func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	p := r.Plan
+	if r.Log == nil && p.Holdout() {
+		return nil, ErrHoldout
+	}
 	have, err := r.Store.Campaign(ctx, p.ID)
 	switch {
 	case err == nil && have.Status == StatusCancelled:
 		return nil, fmt.Errorf("campaign %s: %w", p.ID, ErrCancelled)
-	case err == nil && have.Status == StatusStopped: // it goes on
+	case err == nil || errors.Is(err, store.ErrNotFound):
+	default:
+		return nil, fmt.Errorf("campaign %s: %w", p.ID, err)
+	}
+	if err := r.enter(ctx); err != nil {
+		return nil, err
+	}
+	if have.Status == StatusStopped { // it goes on
 		if err := r.Store.SetCampaignStatus(ctx, p.ID, StatusRunning, nil); err != nil {
 			return nil, fmt.Errorf("campaign %s: %w", p.ID, err)
 		}
@@ -117,12 +130,20 @@ func (r *Runner) run(ctx context.Context) (*Outcome, error) {
 	if err := r.ensureCeiling(ctx); err != nil {
 		return nil, err
 	}
-	run := &running{Runner: r, done: map[string]int{}}
+	run := &running{Runner: r, done: map[string]int{}, batches: p.batches()}
 	if err := run.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := run.begin(ctx); err != nil {
 		return nil, err
 	}
 	err = run.schedule(ctx)
 	var limit *LimitError
+	if err == nil || errors.As(err, &limit) {
+		if lerr := run.after(ctx); lerr != nil {
+			return nil, lerr
+		}
+	}
 	if err == nil || errors.As(err, &limit) {
 		if rerr := run.readStored(ctx); rerr != nil {
 			return nil, rerr
@@ -199,7 +220,8 @@ type running struct {
 	settled map[string]*store.Allotment // released before this run, by id
 	purse   *purse
 	waits   Waits // of the goroutine that starts trials
-	ran     int   // of those, trials that this process ran, controls left out
+	batches batches
+	ran     int // of those, trials that this process ran, controls left out
 }
 
 func (r *running) load(ctx context.Context) error {
@@ -283,7 +305,20 @@ func (r *running) schedule(ctx context.Context) error {
 		})
 		return nil
 	}
-	err := r.startAll(gctx, start)
+	wait := func() error { // until no trial runs
+		for range parallel {
+			select {
+			case slots <- struct{}{}:
+			case <-gctx.Done():
+				return gctx.Err()
+			}
+		}
+		for range parallel {
+			<-slots
+		}
+		return nil
+	}
+	err := r.startAll(gctx, start, wait)
 	if werr := g.Wait(); werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = werr
 	}
@@ -293,13 +328,20 @@ func (r *running) schedule(ctx context.Context) error {
 	return err
 }
 
-func (r *running) startAll(ctx context.Context, start func(Seat, string, func() error) error) error {
+func (r *running) startAll(ctx context.Context, start func(Seat, string, func() error) error, wait func() error) error {
 	for _, s := range r.Plan.controlSeats() {
 		if err := start(s, "", func() error { return nil }); err != nil {
 			return err
 		}
 	}
+	batch := -1
 	for _, t := range r.Plan.Schedule() {
+		if b := r.batches.of(t); b != batch {
+			batch = b
+			if err := r.between(ctx, batch, wait); err != nil {
+				return err
+			}
+		}
 		done, err := r.tripleDone(ctx, t)
 		if err != nil {
 			return err
@@ -524,6 +566,11 @@ func (r *running) finish(ctx context.Context, status string) (*Outcome, error) {
 				out.Dropped = append(out.Dropped, t)
 				break
 			}
+		}
+	}
+	if r.Log != nil {
+		if err := r.Log.End(ctx, status, digest); err != nil {
+			return nil, fmt.Errorf("campaign %s: %w", r.Plan.ID, err)
 		}
 	}
 	return out, r.keepDocument(ctx, status, out)
