@@ -156,6 +156,12 @@ func TestR59_RollbackNeedsTheWordsForThisStore(t *testing.T) {
 	must(t, err)
 	rooms, err := Confirmation(ctx, path, Rooms)
 	must(t, err)
+	twin := filepath.Join(t.TempDir(), "keep.db") // of the same name, elsewhere
+	if _, err := Migrate(ctx, twin); err != nil {
+		t.Fatal(err)
+	}
+	twins, err := Confirmation(ctx, twin, Calls)
+	must(t, err)
 	for _, part := range []string{"destroy", "514c4659", "rooms", "keep.db"} {
 		if !strings.Contains(rooms, part) {
 			t.Errorf("confirmation %q does not name %q", rooms, part)
@@ -170,6 +176,7 @@ func TestR59_RollbackNeedsTheWordsForThisStore(t *testing.T) {
 		"words for another":   {Calls, rooms, store.ErrInvalid},
 		"stood on":            {Rooms, rooms, store.ErrInvalid},
 		"an unknown ledger":   {"rum", rooms, store.ErrInvalid},
+		"its twin's":          {Calls, twins, store.ErrInvalid},
 		"another store's":     {Rooms, strings.ReplaceAll(rooms, "keep.db", "drop.db"), store.ErrInvalid},
 		"another version's":   {Calls, strings.ReplaceAll(calls, "/1 ", "/2 "), store.ErrInvalid},
 		"another application": {Calls, strings.ReplaceAll(calls, "514c4659", "00000000"), store.ErrInvalid},

@@ -20,7 +20,7 @@ const (
 
 // Confirmation is the text that Rollback demands before it destroys a ledger
 // of the file at path: it names the application, the ledger, its version and
-// the file, so that what is typed for one store never destroys another.
+// the file with its whole path, so that what is typed for one store never destroys another.
 // Errors as State; store.ErrInvalid when the ledger is not applied.
 func Confirmation(ctx context.Context, path string, l Ledger) (string, error) {
 	states, err := State(ctx, path)
@@ -29,14 +29,18 @@ func Confirmation(ctx context.Context, path string, l Ledger) (string, error) {
 	}
 	for _, s := range states {
 		if s.Ledger == l && s.Version > 0 {
-			return confirmation(path, l, s.Version), nil
+			return confirmation(path, l, s.Version)
 		}
 	}
 	return "", fmt.Errorf("store %s has no ledger %q: %w", path, l, store.ErrInvalid)
 }
 
-func confirmation(path string, l Ledger, version int) string {
-	return fmt.Sprintf("destroy %08x/%s/%d in %s", applicationID, l, version, filepath.Base(path))
+func confirmation(path string, l Ledger, version int) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("path: %w", err)
+	}
+	return fmt.Sprintf("destroy %08x/%s/%d in %s", applicationID, l, version, abs), nil
 }
 
 // Rollback takes a ledger of the file at path back to nothing, in one
@@ -67,11 +71,14 @@ func rollBack(ctx context.Context, c *sql.Conn, path string, l Ledger, confirm s
 			return err
 		}
 	}
+	words, err := confirmation(path, l, at[l])
 	switch {
+	case err != nil:
+		return err
 	case at[l] == 0:
 		return fmt.Errorf("ledger %q is not applied: %w", l, store.ErrInvalid)
-	case confirm != confirmation(path, l, at[l]):
-		return fmt.Errorf("this destroys ledger %s for ever; confirm with %q: %w", l, confirmation(path, l, at[l]), store.ErrInvalid)
+	case confirm != words:
+		return fmt.Errorf("this destroys ledger %s for ever; confirm with %q: %w", l, words, store.ErrInvalid)
 	case l == Rooms && at[Calls] > 0:
 		return fmt.Errorf("ledger %s stands on %s; roll it back first: %w", Calls, Rooms, store.ErrInvalid)
 	}
@@ -81,7 +88,7 @@ func rollBack(ctx context.Context, c *sql.Conn, path string, l Ledger, confirm s
 	if err := dropAll(ctx, c, "VIEW", sqlViews); err != nil {
 		return err
 	}
-	_, err := c.ExecContext(ctx, sqlDeleteLedgerSteps, string(l))
+	_, err = c.ExecContext(ctx, sqlDeleteLedgerSteps, string(l))
 	return driverError("record the rollback", err)
 }
 
