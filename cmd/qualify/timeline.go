@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentrooms/qualify/engine/planner"
@@ -34,6 +35,8 @@ func describeEvent(e *trace.Event) (label, text string) {
 		return "post", b.From + ": " + b.Text
 	case "claim":
 		return "claim", "by " + b.By
+	case "artifact":
+		return "artifact", fmt.Sprintf("%s version %d by %s", b.Name, b.Version, b.By)
 	case "withdraw":
 		return "withdraw", "the claim no longer stands"
 	case "end":
@@ -54,6 +57,9 @@ type spoken struct {
 	Reason string   `json:"reason"`
 	Key    string   `json:"key"`
 	Code   string   `json:"code"`
+
+	Name    string `json:"name"` // of an artifact
+	Version int    `json:"version"`
 }
 
 // noteBody is what the notes of the planner hold that a timeline shows.
@@ -95,6 +101,14 @@ type noteBody struct {
 	Event   string   `json:"event"`
 	Bound   int      `json:"bound_control_revision"`
 	Control int      `json:"control_revision"`
+
+	Reviewer     string   `json:"reviewer"`
+	Error        string   `json:"error"`
+	Artifact     string   `json:"artifact"`
+	Revision     int      `json:"objective_revision"`
+	Message      string   `json:"message"`
+	Participants []string `json:"participants"`
+	Basis        string   `json:"basis"`
 }
 
 // describeNote has words for a note of the planner; "" for any other.
@@ -136,6 +150,20 @@ func describeNote(kind string, raw json.RawMessage) (label, text string) {
 		return "proof", fmt.Sprintf("%s was %s", n.Op, n.Outcome)
 	case planner.NoteLate:
 		return "evidence", fmt.Sprintf("result of %s for %s came without authority", n.Op, n.Task)
+	case planner.NoteInvalid:
+		return "review", fmt.Sprintf("no valid verdict on report version %d by %s: %s", n.Report.Version, n.Reviewer, n.Why)
+	case planner.NoteFailed:
+		return "repair", fmt.Sprintf("interpretation of %s failed: %s", n.Event, n.Error)
+	case planner.NoteRejected:
+		about := []string{n.Event, n.Decision, n.From, n.Reviewer, n.Artifact}
+		about = slices.DeleteFunc(about, func(s string) bool { return s == "" })
+		return "reject", fmt.Sprintf("%s: %s %s", strings.Join(about, " "), n.Code, n.Why)
+	case planner.NoteCorrection:
+		return "correct", fmt.Sprintf("%s: objective revision %d by %s", n.Objective, n.Revision, n.Event)
+	case planner.NoteRoute:
+		return "route", fmt.Sprintf("%s to %s (%s)", n.Message, strings.Join(n.Participants, ", "), n.Basis)
+	case planner.NoteStray:
+		return "evidence", fmt.Sprintf("outcome of %s (%s) that nothing waits for", n.Op, n.Kind)
 	case planner.NoteCommand:
 		return "command", fmt.Sprintf("%s by %s: %s", n.Kind, n.From, orOK(n.Code, n.Why))
 	case planner.NoteBlocked, planner.NoteStalled:
