@@ -411,9 +411,6 @@ func (g *judge) whole(v *Verdict) {
 		take(r.ID, r.Severity, r.Verdict, r.Hole, r.Reasons)
 	}
 	v.Reasons = append(slices.Clone(g.blocks), v.Reasons...)
-	if len(g.blocks) > 0 && v.Verdict == Pass {
-		v.Verdict = Inconclusive
-	}
 	v.Label = label(v.Verdict, g.word, g.policy.Kind)
 }
 

@@ -124,7 +124,8 @@ type FamilyDurations struct {
 // if its share of trials up to x reaches q.
 //
 // Assumption: families are independent. Errors: ErrNoData, ErrRange,
-// ErrTooFewFamilies. The bounds are nil as in DurationInterval.
+// ErrTooFewFamilies. The bounds are nil as in DurationInterval: where the upper
+// one would be the longest time of all, there is none.
 func ClusterQuantile(families []FamilyDurations, q, level float64, r Resampling) (DurationInterval, error) {
 	const method = "cluster bootstrap of a quantile"
 	r, err := r.withDefaults(method)
@@ -149,6 +150,9 @@ func ClusterQuantile(families []FamilyDurations, q, level float64, r Resampling)
 	tail := (1 - level) / 2
 	out.Lo = c.percentile(c.all, tail)
 	out.Hi = c.percentile(c.done, 1-tail)
+	if out.Hi != nil && *out.Hi == c.pooled[len(c.pooled)-1] {
+		out.Hi = nil // no draw knows of longer times than those that were seen
+	}
 	return out, nil
 }
 

@@ -31,7 +31,13 @@ func naiveClusterQuantile(fams []FamilyDurations, q, level float64, r Resampling
 	slices.Sort(late)
 	tail := (1 - level) / 2
 	lo = &early[int(math.Ceil(tail*float64(r.Draws)-1e-9))-1]
-	if h := late[int(math.Ceil((1-tail)*float64(r.Draws)-1e-9))-1]; h < math.MaxInt64 {
+	var longest int64
+	for _, f := range fams {
+		for _, d := range f.Times {
+			longest = max(longest, d.US)
+		}
+	}
+	if h := late[int(math.Ceil((1-tail)*float64(r.Draws)-1e-9))-1]; h < longest {
 		hi = &h
 	}
 	return lo, hi

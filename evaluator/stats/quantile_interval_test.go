@@ -77,6 +77,17 @@ func TestS17_AQuantileWithTooFewRunsIsUnbounded(t *testing.T) {
 	if d.Hi != nil || d.Lo == nil || *d.Lo != 44 {
 		t.Errorf("%+v", d)
 	}
+	var families []FamilyDurations
+	for f := range 7 {
+		families = append(families, FamilyDurations{Family: fmt.Sprint("f", f), Times: times[7*f : 7*f+7]})
+	}
+	c := value[DurationInterval](t)(ClusterQuantile(families, .95, .95, Resampling{Seed: 1}))
+	if c.Hi != nil || c.Lo == nil || *c.Lo < 20 {
+		t.Errorf("%+v", c)
+	}
+	if c = value[DurationInterval](t)(ClusterQuantile(families, .5, .95, Resampling{Seed: 1})); c.Hi == nil || *c.Hi >= 49 {
+		t.Errorf("the median has an upper bound: %+v", c)
+	}
 	if o = value[QuantileInterval](t)(OrderInterval(xs[:3], .05, .95)); o.Lo != nil {
 		t.Errorf("a lower bound of p05 from three values: %+v", o)
 	}
