@@ -22,7 +22,7 @@ type tb interface {
 // seals and loads texts as the runtime does; at every event a machine restored
 // from the snapshot just before must answer with the same commands and reach
 // the same snapshot. After every event it checks the invariants I3, I4, I5, I8,
-// I9, I11 and I12.
+// I9, I11 and I12, and that no output is judged twice (R53).
 type driver struct {
 	t     tb
 	spec  Spec
@@ -43,6 +43,7 @@ type driver struct {
 	controls map[string]int    // newest control revision of each objective (R6)
 	done     map[string]bool   // terminal objectives (I12)
 	answers  map[string]engine.Answer
+	outputs  map[string]int // report version on which an output got its valid verdict (R53)
 }
 
 func testSpec() Spec {
@@ -72,7 +73,7 @@ func start(t tb, spec Spec) *driver {
 	t.Helper()
 	d := &driver{
 		t: t, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{}, said: map[string]bool{},
-		digests: map[string]string{}, versions: map[string]int{}, controls: map[string]int{}, done: map[string]bool{}, answers: map[string]engine.Answer{},
+		digests: map[string]string{}, versions: map[string]int{}, controls: map[string]int{}, done: map[string]bool{}, answers: map[string]engine.Answer{}, outputs: map[string]int{},
 	}
 	d.m = d.fresh()
 	d.state = d.snapshot(d.m)
@@ -293,11 +294,25 @@ func (d *driver) holds(o *objective) {
 				d.t.Fatalf("I9: reviewer %s is of an author's identity", s.Reviewer)
 			}
 		}
+		d.sampledOnce(o, r)
 	}
 	for _, h := range o.Held {
 		if h.Control >= o.ControlRevision {
 			d.t.Fatalf("I11: %s is held under the present control revision", h.Op)
 		}
+	}
+}
+
+// sampledOnce: an output that has a valid verdict under an objective revision is
+// with no reviewer under a later version of the report (R53).
+func (d *driver) sampledOnce(o *objective, r *report) {
+	d.t.Helper()
+	key := fmt.Sprint(o.ID, r.ObjectiveRevision, r.Output)
+	switch v, known := d.outputs[key]; {
+	case r.Verdict != nil && r.Output != "" && !known:
+		d.outputs[key] = r.Ref.Version
+	case known && v != r.Ref.Version && r.asking():
+		d.t.Fatalf("R53: version %d of the report is the judged output of version %d and is reviewed again", r.Ref.Version, v)
 	}
 }
 

@@ -120,7 +120,7 @@ func newHistory(t *testing.T, rt *rapid.T, tally map[string]int) *history {
 	h := &history{
 		driver: &driver{
 			t: rt, spec: spec, blobs: map[string]string{}, used: map[engine.OpKey]bool{}, said: map[string]bool{}, digests: map[string]string{},
-			versions: map[string]int{}, controls: map[string]int{}, done: map[string]bool{}, answers: map[string]engine.Answer{},
+			versions: map[string]int{}, controls: map[string]int{}, done: map[string]bool{}, answers: map[string]engine.Answer{}, outputs: map[string]int{},
 		},
 		rt: rt, tally: tally, test: t, clock: time.Unix(1000, 0), ops: map[string]*hop{}, outbox: map[string]string{},
 		mood: rapid.SampledFrom([]string{"fine", "fine", "wild", "unmet", "unmet", "same", "blocked", "unknown", "lost"}).Draw(rt, "mood"),

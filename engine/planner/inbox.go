@@ -97,7 +97,7 @@ func (m *Machine) correct(t *turn) error {
 		o.ObjectiveRevision = m.st.Revision
 		o.Corrections++
 		o.BarrenReplans = 0
-		o.FailedReports, o.FailedOutputs = nil, nil
+		o.FailedReports, o.Outputs = nil, nil
 		if err := t.note(NoteCorrection, map[string]any{"objective": o.ID, "event": t.ev.ID, "objective_revision": o.ObjectiveRevision, "corrections": o.Corrections}); err != nil {
 			return err
 		}

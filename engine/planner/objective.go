@@ -94,25 +94,25 @@ func (s Status) stopped() bool { return s == StatusWaitingIntervention || s == S
 // Goal and the texts of criteria are the room's; older plan versions live in
 // the rows only.
 type objective struct {
-	ID                string   `json:"id"`
-	Title             string   `json:"title"`
-	Status            Status   `json:"status"`
-	Origin            string   `json:"origin"`              // owner event
-	Continues         string   `json:"continues,omitempty"` // completed objective that a correction took up again
-	ObjectiveRevision int      `json:"objective_revision"`
-	ControlRevision   int      `json:"control_revision"`
-	CriteriaRevision  int      `json:"criteria_revision"`
-	Corrections       int      `json:"corrections"` // owner corrections (R19)
-	BarrenReplans     int      `json:"barren_replans"`
-	FailedReports     []int    `json:"failed_reports"` // versions found unmet (R54)
-	FailedOutputs     []failed `json:"failed_outputs"` // what must not be reviewed again (R53)
-	Replans           int      `json:"replans"`        // needs raised, for stable ids
-	Says              int      `json:"says"`
-	Before            Status   `json:"before,omitempty"` // status that a pause interrupted
-	Criteria          []string `json:"criteria"`         // ids of the room's criteria it is to meet
-	Plan              *Plan    `json:"plan"`             // current version
-	Works             []*work  `json:"works"`            // its tasks, in plan order
-	Held              []held   `json:"held"`             // results that wait for readmission
+	ID                string         `json:"id"`
+	Title             string         `json:"title"`
+	Status            Status         `json:"status"`
+	Origin            string         `json:"origin"`              // owner event
+	Continues         string         `json:"continues,omitempty"` // completed objective that a correction took up again
+	ObjectiveRevision int            `json:"objective_revision"`
+	ControlRevision   int            `json:"control_revision"`
+	CriteriaRevision  int            `json:"criteria_revision"`
+	Corrections       int            `json:"corrections"` // owner corrections (R19)
+	BarrenReplans     int            `json:"barren_replans"`
+	FailedReports     []int          `json:"failed_reports"` // versions found unmet (R54)
+	Outputs           []judgedOutput `json:"failed_outputs"` // what must not be reviewed again (R53)
+	Replans           int            `json:"replans"`        // needs raised, for stable ids
+	Says              int            `json:"says"`
+	Before            Status         `json:"before,omitempty"` // status that a pause interrupted
+	Criteria          []string       `json:"criteria"`         // ids of the room's criteria it is to meet
+	Plan              *Plan          `json:"plan"`             // current version
+	Works             []*work        `json:"works"`            // its tasks, in plan order
+	Held              []held         `json:"held"`             // results that wait for readmission
 	// Other task ids seen, with IdentityObjective: they name the objective, and
 	// are forgotten with it (I5).
 	TaskIDs       []keptTask `json:"task_ids"`
@@ -120,8 +120,8 @@ type objective struct {
 	Report        *report    `json:"report"` // newest version of the current plan
 }
 
-// failed is an output that was judged and not found met, with that verdict.
-type failed struct {
+// judgedOutput is an output with the valid verdict that it has.
+type judgedOutput struct {
 	Output  string             `json:"output"` // outputDigest
 	Verdict engine.ReviewReply `json:"verdict"`
 }

@@ -49,11 +49,11 @@ func (m *Machine) review(t *turn, o *objective) error {
 		if err := m.bind(o, r); err != nil {
 			return err
 		}
-		for i := range o.FailedOutputs {
-			if o.FailedOutputs[i].Output == r.Output {
+		for i := range o.Outputs {
+			if o.Outputs[i].Output == r.Output {
 				// The same unchanged output is never sent for review again: the
 				// verdict it has stands for this version too (R53).
-				v := o.FailedOutputs[i].Verdict
+				v := o.Outputs[i].Verdict
 				v.Report = r.Ref
 				r.Verdict = &v
 				return t.note(NoteVerdict, m.verdictBody(o, "the unchanged output keeps its verdict", nil))
@@ -249,6 +249,7 @@ func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 	}
 	v := combine(replies)
 	r.Verdict = &v
+	o.forbid(r)
 	return t.note(NoteVerdict, m.verdictBody(o, "", reviewers))
 }
 
@@ -280,7 +281,6 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 		return m.complete(t, o)
 	}
 	r.Applied = true
-	o.forbid(r)
 	if worst == engine.VerdictUnknown {
 		if err := m.move(t, o, TriggerUnknown, t.ev.ID); err != nil {
 			return err
@@ -301,11 +301,13 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 }
 
 // forbid keeps an output from being reviewed again: it has a valid verdict, and
-// another sample of the same judgement is nobody's to buy (R53).
+// another sample of the same judgement is nobody's to buy (R53). A verdict on
+// what the owner has corrected meanwhile is none on what he wants now.
 func (o *objective) forbid(r *report) {
-	if !slices.ContainsFunc(o.FailedOutputs, func(f failed) bool { return f.Output == r.Output }) {
-		o.FailedOutputs = append(o.FailedOutputs, failed{Output: r.Output, Verdict: *r.Verdict})
+	if r.ObjectiveRevision != o.ObjectiveRevision || slices.ContainsFunc(o.Outputs, func(j judgedOutput) bool { return j.Output == r.Output }) {
+		return
 	}
+	o.Outputs = append(o.Outputs, judgedOutput{Output: r.Output, Verdict: *r.Verdict})
 }
 
 // complete ends the objective: every criterion is met on the newest report and
@@ -333,7 +335,7 @@ func (m *Machine) complete(t *turn, o *objective) error {
 		}
 	}
 	st.Past = o
-	o.TaskIDs, o.FailedOutputs = nil, nil
+	o.TaskIDs, o.Outputs = nil, nil
 	st.Met = sorted(append(st.Met, o.Criteria...))
 	m.say(t, m.spec.Coordinator, engine.StatusDone, r.Text, o.ID, "completed", itoa(r.Ref.Version))
 	if len(st.Open) > 0 || st.ownerWaits(nil) {

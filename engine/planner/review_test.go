@@ -214,9 +214,19 @@ func TestR53_TheSameOutputIsNeverReviewedTwice(t *testing.T) {
 		d.owner(engine.MsgReply, "look again")
 		d.plan(revise(d.keep("fix"), reportStep("fix")))
 		d.finish("writer", engine.StatusDone, "i-17 was fixed")
-		if o := d.objective(); d.count(engine.OpReview) != 1 || d.status() != StatusWaitingIntervention || o.Report.Ref.Version != v || len(o.FailedOutputs) != 1 {
+		if o := d.objective(); d.count(engine.OpReview) != 1 || d.status() != StatusWaitingIntervention || o.Report.Ref.Version != v || len(o.Outputs) != 1 {
 			t.Fatal(d.status(), d.lines())
 		}
+	}
+	// So is one that an unread message of the owner kept from completing (R55):
+	// it stands for the new version of the same output.
+	d = reviewing(t, testSpec())
+	d.owner(engine.MsgRequest, "is the note short?")
+	d.verdict("auditor", "met", "met")
+	d.plan(revise(d.keep("fix"), with(reportStep("fix"), func(s *engine.PlanStep) { s.Instruction = "write a short note" })))
+	d.finish("writer", engine.StatusDone, "i-17 was fixed")
+	if d.count(engine.OpReview) != 1 || d.status() != StatusCompleted || d.objective().Report.Ref.Version != 2 {
+		t.Fatal(d.status(), d.lines())
 	}
 	// The same words over other effects are another output.
 	d = reviewing(t, testSpec())
