@@ -74,6 +74,7 @@ type aggregator struct {
 	share       float64
 	corrections RunCorrections
 	durations   []stats.Duration
+	ofFamily    []string // of durations
 	latency     RunLatency
 	queue       int64
 	queued      int
@@ -178,7 +179,7 @@ func (a *aggregator) figures(s *TrialScore) {
 		a.sum.RepeatedWork.Tasks += r.Tasks
 	}
 	if l := s.Latency; l != nil {
-		a.durations = append(a.durations, stats.Duration{US: l.US, Censored: l.Censored})
+		a.durations, a.ofFamily = append(a.durations, stats.Duration{US: l.US, Censored: l.Censored}), append(a.ofFamily, s.Family)
 		a.latency.ModelUS += l.ModelUS
 		a.latency.ToolUS += l.ToolUS
 		if l.Censored {
@@ -317,10 +318,30 @@ func (a *aggregator) finishLatency() error {
 		}
 		*q.us, *q.atLeast = v.US, v.AtLeast
 	}
+	if err := a.boundP95(); err != nil {
+		return err
+	}
 	if a.queued == l.N {
 		l.QueueUS = &a.queue
 	}
 	a.sum.Latency = l
+	return nil
+}
+
+// boundP95 gives the 95th percentile its interval; nil with too few families.
+func (a *aggregator) boundP95() error {
+	times := make([]stats.FamilyDurations, len(a.durations))
+	for i, d := range a.durations {
+		times[i] = stats.FamilyDurations{Family: a.ofFamily[i], Times: []stats.Duration{d}}
+	}
+	d, err := stats.ClusterQuantile(times, .95, compareLevel, stats.Resampling{Draws: stats.DefaultDraws, Seed: compareSeed})
+	switch {
+	case errors.Is(err, stats.ErrTooFewFamilies), errors.Is(err, stats.ErrOneCluster):
+		return nil
+	case err != nil:
+		return fmt.Errorf("latency: %w", err)
+	}
+	a.latency.P95CI95 = &LatencyBounds{Lo: d.Lo, Hi: d.Hi}
 	return nil
 }
 

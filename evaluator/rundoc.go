@@ -18,6 +18,7 @@ type RunDocument struct {
 	Trials         int             `json:"trials"`
 	Budget         Budget          `json:"budget"`
 	TraceSetDigest string          `json:"trace_set_digest"`
+	Freeze         *RunFreeze      `json:"freeze,omitempty"` // nil where no holdout was run
 	Arms           []ArmSummary    `json:"arms"`
 	Ablations      []ArmSummary    `json:"ablations"` // shown apart: in no triple and no verdict
 	Controls       []Control       `json:"controls"`
@@ -40,6 +41,19 @@ type RunCampaign struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`
 	Registration string `json:"registration"` // "" when none
+}
+
+// RunFreeze says under which freeze a holdout was run, and what the seal log
+// tells of it.
+type RunFreeze struct {
+	ID          string   `json:"id"`
+	Openings    int      `json:"holdout_openings"` // under the freeze, by any campaign
+	AllOpenings int      `json:"all_openings"`     // in the whole log
+	Reopen      string   `json:"reopen,omitempty"` // why this campaign opened it again
+	Rows        int      `json:"log_rows"`
+	Head        string   `json:"log_head"`
+	Verified    bool     `json:"verified"` // before the first trial, between batches and after the last
+	Void        []string `json:"void"`     // keys of void trials; they enter no figure
 }
 
 // Partial says how much of an unfinished campaign its figures cover, so that
@@ -293,18 +307,28 @@ type RunDuplicates struct {
 // RunLatency are quantiles over trials in microseconds of trial time. At least
 // marks a quantile that censoring reaches: the true one is not smaller.
 type RunLatency struct {
-	P50        int64  `json:"p50"`
-	P95        int64  `json:"p95"`
-	P99        int64  `json:"p99"`
-	P50AtLeast bool   `json:"p50_at_least"`
-	P95AtLeast bool   `json:"p95_at_least"`
-	P99AtLeast bool   `json:"p99_at_least"`
-	N          int    `json:"n"`
-	Censored   int    `json:"censored"`
-	Rule       string `json:"rule"`
-	ModelUS    int64  `json:"model_us"` // summed
-	ToolUS     int64  `json:"tool_us"`
-	QueueUS    *int64 `json:"queue_us"` // nil unless every trial records it
+	P50        int64 `json:"p50"`
+	P95        int64 `json:"p95"`
+	P99        int64 `json:"p99"`
+	P50AtLeast bool  `json:"p50_at_least"`
+	P95AtLeast bool  `json:"p95_at_least"`
+	P99AtLeast bool  `json:"p99_at_least"`
+	// P95CI95 is the 95 % interval of P95 by a bootstrap of families; nil with fewer
+	// than 6 of them.
+	P95CI95  *LatencyBounds `json:"p95_ci95"`
+	N        int            `json:"n"`
+	Censored int            `json:"censored"`
+	Rule     string         `json:"rule"`
+	ModelUS  int64          `json:"model_us"` // summed
+	ToolUS   int64          `json:"tool_us"`
+	QueueUS  *int64         `json:"queue_us"` // nil unless every trial records it
+}
+
+// LatencyBounds bound a quantile, in microseconds. Hi is nil where the trials
+// give no upper bound: unbounded, never the longest time that was seen.
+type LatencyBounds struct {
+	Lo *int64 `json:"lo"`
+	Hi *int64 `json:"hi"`
 }
 
 // RunCost is the arm's money in USD micros. ByRole is nil when some trial's

@@ -58,7 +58,7 @@ func runDoc() *evaluator.RunDocument {
 		Corrections:  &evaluator.RunCorrections{Count: 5, PerTrial: num(5. / 34), AfterClaim: 2, AfterClaimPerTrial: num(2. / 34), N: 34},
 		Duplicates:   evaluator.RunDuplicates{Confirmed: 1, Suppressed: 4, Unknown: 2, Trials: 1, N: 34},
 		Collateral:   evaluator.CountN{N: 34},
-		Latency:      &evaluator.RunLatency{P50: 71_049_999, P95: 188_050_000, P95AtLeast: true, N: 34, Censored: 1},
+		Latency:      &evaluator.RunLatency{P50: 71_049_999, P95: 188_050_000, P95AtLeast: true, P95CI95: &evaluator.LatencyBounds{Lo: new(int64(120_400_000))}, N: 34, Censored: 1},
 		Cost:         evaluator.RunCost{Charged: 190_220, Held: 10, Unknown: 10, ByRole: map[string]int64{"specialist": 91_000, "reasoner": 99_220}, N: 34},
 		Faults:       map[string]int{"slow": 3, "lost_reply": 2},
 	}

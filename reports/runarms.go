@@ -93,6 +93,12 @@ var runMetrics = []armMetric{
 		}
 		return quantile(a.Latency.P95, a.Latency.P95AtLeast)
 	}},
+	{"  95% interval of p95", func(a *evaluator.ArmSummary) string {
+		if a.Latency == nil {
+			return notEvaluable
+		}
+		return latencyBounds(a.Latency.P95CI95)
+	}},
 	{"  n, cut off by a limit", func(a *evaluator.ArmSummary) string {
 		if a.Latency == nil {
 			return notEvaluable
@@ -226,4 +232,19 @@ func quantile(us int64, atLeast bool) string {
 		return "at least " + seconds(us)
 	}
 	return seconds(us)
+}
+
+// latencyBounds are those of a quantile.
+func latencyBounds(b *evaluator.LatencyBounds) string {
+	if b == nil {
+		return "too few families"
+	}
+	lo, hi := "0", "unbounded"
+	if b.Lo != nil {
+		lo = seconds(*b.Lo)
+	}
+	if b.Hi != nil {
+		hi = seconds(*b.Hi)
+	}
+	return lo + " to " + hi
 }

@@ -28,7 +28,7 @@ arms.*.false_completion.count number; arms.*.false_completion.rate number
 arms.*.owner_corrections.count number; arms.*.owner_corrections.per_trial number
 arms.*.duplicate_effects.confirmed number; arms.*.duplicate_effects.suppressed number; arms.*.duplicate_effects.unknown number
 arms.*.collateral_effects.count number; arms.*.repeated_work.count number
-arms.*.latency_us.p50 number; arms.*.latency_us.p95 number; arms.*.latency_us.n number; arms.*.latency_us.censored number; arms.*.latency_us.rule string
+arms.*.latency_us.p50 number; arms.*.latency_us.p95 number; arms.*.latency_us.p95_ci95 object?; arms.*.latency_us.n number; arms.*.latency_us.censored number; arms.*.latency_us.rule string
 arms.*.cost_micros.charged number; arms.*.cost_micros.held number; arms.*.cost_micros.unknown number; arms.*.cost_micros.by_role object
 arms.*.faults object; arms.*.not_evaluable array; ablations array
 controls.*.name string; controls.*.completed number; oracle_faults array; dropped_triples array
