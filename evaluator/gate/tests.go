@@ -193,7 +193,7 @@ func (t *test) censored() {
 	switch {
 	case t.cutArm > 0 && t.outcome == Pass:
 		t.undecided(CodeCensored, "%s of arm %s is only known to be at least what a limit cut off in %s", r.Metric, r.Arm, plural(t.cutArm, "trial", "trials"))
-	case t.cutBase > 0 && t.outcome == Fail && !t.hole:
+	case t.cutBase > 0 && t.outcome == Fail:
 		t.undecided(CodeCensored, "%s of arm %s is only known to be at least what a limit cut off in %s", r.Metric, r.baseline, plural(t.cutBase, "trial", "trials"))
 	}
 }
