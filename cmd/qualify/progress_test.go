@@ -296,3 +296,22 @@ func TestPaceCountsOnlyWhatThisProcessRan(t *testing.T) {
 		t.Errorf("%d samples are kept for one minute", n)
 	}
 }
+
+// The time left comes from the trials that this process ran, however many the
+// store held before.
+func TestBarsTellNoTimeFromStoredTrials(t *testing.T) { // not parallel: TestProgressLeavesNothingRunning looks at all goroutines
+	screen := openTerminal(t, 100)
+	at := time.Unix(1_000_000, 0)
+	b := newBars(screen.tty, []campaigns.ArmProgress{{Name: "legacy", Planned: 100}}, func() time.Time { return at })
+	at = at.Add(10 * time.Second)
+	b.update(campaigns.Progress{Done: 80, Planned: 100})
+	if got := b.sumText(); !strings.HasSuffix(got, "  ETA -") {
+		t.Errorf("80 stored trials: %q", got)
+	}
+	b.update(campaigns.Progress{Done: 85, Planned: 100, Ran: 5})
+	if got := b.sumText(); !strings.HasSuffix(got, "  ETA 30s") {
+		t.Errorf("5 trials in 10 s, 15 to go: %q", got)
+	}
+	b.close()
+	screen.drawn(t)
+}
