@@ -96,3 +96,29 @@ func TestQ5_PlanOfADesignThatFits(t *testing.T) {
 		t.Errorf("looks cost nothing: %d families, fixed %d", *looks.Rules[0].Families, *fixed.Rules[0].Families)
 	}
 }
+
+// TestQ5_PlanCountsWhatTheGateWillAsk: no fewer than six families for any rule,
+// a smaller alpha for two baselines, and advisory rules do not decide whether it fits.
+func TestQ5_PlanCountsWhatTheGateWillAsk(t *testing.T) {
+	t.Parallel()
+	loose := "id: loose, step: safety, severity: required, metric: false_completion, arm: planner, comparison: absolute, limit: 0.9, bound: upper95"
+	strict := "id: strict, step: safety, severity: advisory, metric: false_completion, arm: planner, comparison: absolute, limit: 0.01, bound: upper95"
+	doc, err := Plan(policyOf(t, "", loose, strict), designFor(6, 1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := *doc.Rules[0].Families; n != 6 || !doc.Fits || doc.Rules[1].Fits {
+		t.Errorf("%d families, fits %v, %+v", n, doc.Fits, doc.Rules[1])
+	}
+	need := func(head string, rules ...string) int {
+		doc, err := Plan(policyOf(t, head, rules...), designFor(12, 1, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *doc.Rules[0].Families
+	}
+	one, two, none := need("", ruleBetter), need("", ruleBetter, ruleBetter2), need("multiplicity: none\n", ruleBetter, ruleBetter2)
+	if one >= two || none != one {
+		t.Errorf("%d families against one baseline, %d against two, %d of two without adjustment", one, two, none)
+	}
+}
