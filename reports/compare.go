@@ -49,9 +49,10 @@ func CompareTable(w io.Writer, doc *evaluator.CompareDocument) error {
 const compareLegend = `difference: B - A, the mean over cases of each case's mean over its pairs; a pair is one case and
   trial index with a trace on both sides. Interval and p are for "cases like these": families are
   the units, by t. p is two-sided, adjusted by Holm over the metrics of the pair of arms that have
-  one. "No difference shown" is no proof of equality: detectable is the smallest true difference
-  that would be shown with power 0.8. "These cases" takes the cases as they are: trials vary only;
-  n: cases/families/pairs
+  one, and the result goes by it; an interval is of its metric alone, so it can leave 0 out where
+  no difference is shown. That is no proof of equality either: detectable is the smallest true
+  difference that would be shown with power 0.8. "These cases" takes the cases as they are: trials
+  vary only; n: cases/families/pairs
 `
 
 func parenthesis(note string) string {

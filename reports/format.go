@@ -38,6 +38,24 @@ func seconds(us int64) string {
 	return fmt.Sprintf("%s%d.%d s", sign, tenths/10, tenths%10)
 }
 
+// digits is a number for people: four that tell something. The document has it
+// in full.
+func digits(n *evaluator.Num) string {
+	f, err := strconv.ParseFloat(strconv.FormatFloat(n.Round(), 'g', 4, 64), 64)
+	if err != nil {
+		return n.String()
+	}
+	return evaluator.Num(f).String()
+}
+
+// probability is a p value for people. None is shown as zero.
+func probability(n *evaluator.Num) string {
+	if n.Round() < 0.0001 {
+		return "below 0.0001"
+	}
+	return digits(n)
+}
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

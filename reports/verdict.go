@@ -58,12 +58,19 @@ func VerdictTable(w io.Writer, doc *gate.Document) error {
 	for _, c := range doc.Preconditions {
 		wrap(&b, fmt.Sprintf("precondition %s (%s): %s%s", Clean(c.ID), c.Severity, c.Verdict, because(c.Reasons)))
 	}
+	if len(doc.Preconditions) == 0 {
+		b.WriteString("preconditions: " + noPreconditions + "\n")
+	}
 	fmt.Fprintf(&b, "traces: %s\n", Clean(doc.TraceSetDigest))
 	b.WriteString(verdictLegend)
 	fmt.Fprintf(&b, "verdict: %s\n", Clean(doc.Label))
 	_, err := w.Write(b.Bytes())
 	return wrapWrite(err)
 }
+
+// noPreconditions stands where a policy asks for none, so that their absence is
+// not taken for their success.
+const noPreconditions = "the policy asks for none, so none was tested"
 
 const verdictLegend = `figures are for "cases like these": families of cases are the units, and the noise between
   them counts; bounds are one-sided; a difference is the arm minus the other one
@@ -76,13 +83,13 @@ func writeRule(b *bytes.Buffer, doc *gate.Document, r *gate.RuleVerdict) {
 	own := slices.DeleteFunc(slices.Clone(r.Reasons), func(x gate.Reason) bool { return slices.Contains(doc.Reasons, x) })
 	text := fmt.Sprintf("%s (%s): %s%s; %s, n %d in %s", Clean(r.ID), r.Severity, r.Verdict, because(own), Clean(f.Method), f.N, plural(f.Families, "family", "families"))
 	if f.P != nil {
-		text += ", p " + f.P.String()
+		text += ", p " + probability(f.P)
 	}
 	if f.PAdjusted != nil {
-		text += fmt.Sprintf(", adjusted %s over %d", f.PAdjusted, f.AdjustedOver)
+		text += fmt.Sprintf(", adjusted %s over %d", probability(f.PAdjusted), f.AdjustedOver)
 	}
 	if f.MDE != nil {
-		text += ", smallest detectable " + f.MDE.String()
+		text += ", smallest detectable " + digits(f.MDE)
 	}
 	if f.These != nil {
 		text += fmt.Sprintf("; these cases: %s to %s", figureText(r, &f.These.Lower), figureText(r, &f.These.Upper))

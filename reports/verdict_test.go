@@ -119,6 +119,37 @@ func TestQ7_VerdictBeginsWithWhatBoundsIt(t *testing.T) {
 	}
 }
 
+// TestVerdict_SaysThatNoPreconditionWasAskedFor: none asked is not all held.
+func TestVerdict_SaysThatNoPreconditionWasAskedFor(t *testing.T) {
+	t.Parallel()
+	doc := verdictDoc(t)
+	doc.Preconditions = nil
+	for name, write := range map[string]func(io.Writer, *gate.Document) error{"table": VerdictTable, "markdown": VerdictMarkdown} {
+		var b bytes.Buffer
+		if err := write(&b, doc); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), noPreconditions) {
+			t.Errorf("%s: nothing is said\n%s", name, b.String())
+		}
+	}
+}
+
+// TestProbability_NoneIsShownAsZero, and none with digits that tell nothing.
+func TestProbability_NoneIsShownAsZero(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[evaluator.Num]string{
+		0: "below 0.0001", 1e-9: "below 0.0001", .0001: "0.0001", .043809308: "0.04381", .998678717: "0.9987", 1: "1",
+	} {
+		if got := probability(&p); got != want {
+			t.Errorf("%v: %s, want %s", float64(p), got, want)
+		}
+	}
+	if n := evaluator.Num(123456.7); digits(&n) != "123500" {
+		t.Errorf("%s", digits(&n))
+	}
+}
+
 // TestVerdictJUnit_IsWellFormedWithHostileNames.
 func TestVerdictJUnit_IsWellFormedWithHostileNames(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,9 @@ func VerdictMarkdown(w io.Writer, doc *gate.Document) error {
 	for _, c := range doc.Preconditions {
 		m.line("- %s (%s): %s%s", mdCode(c.ID), md(string(c.Severity)), md(string(c.Verdict)), md(because(c.Reasons)))
 	}
+	if len(doc.Preconditions) == 0 {
+		m.line("%s", md(noPreconditions))
+	}
 	m.heading("Denominators")
 	for _, a := range doc.Arms {
 		m.line("- %s: %s", md(a.Arm), md(denominatorLine(&a.Denominators)))

@@ -410,7 +410,7 @@ func (g *judge) whole(v *Verdict) {
 		r := &v.Rules[i]
 		take(r.ID, r.Severity, r.Verdict, r.Hole, r.Reasons)
 	}
-	v.Reasons = append(slices.Clone(g.blocks), v.Reasons...)
+	v.Reasons = append(append([]Reason{}, g.blocks...), v.Reasons...) // never nil: it is a list in JSON
 	v.Label = label(v.Verdict, g.word, g.policy.Kind)
 }
 

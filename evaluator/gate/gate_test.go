@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -87,7 +88,11 @@ func TestDefault_ATrulyBetterPlannerPasses(t *testing.T) {
 	if v.Verdict != Pass || v.Label != "PASS" || len(v.Reasons) != 0 {
 		t.Errorf("%s %q: %v", v.Verdict, v.Label, v.Reasons)
 	}
-	if _, err := json.Marshal(v); err != nil {
+	data, err := json.Marshal(v)
+	if err != nil {
 		t.Error(err)
+	}
+	if want := []byte(`"reasons":[],`); !bytes.Contains(data, want) || bytes.Contains(data, []byte(`"reasons":null`)) {
+		t.Errorf("a verdict without reasons has an empty list of them, which a reader can walk through: %.300s", data)
 	}
 }

@@ -48,6 +48,14 @@ type RulePlan struct {
 	Reason   string   `json:"reason"`
 }
 
+// planWord is the evidence word of what a policy of the kind can pass.
+func planWord(k Kind) string {
+	if k == KindSimulation {
+		return evaluator.EvidenceSimulated
+	}
+	return evaluator.EvidenceMeasured
+}
+
 // mostFamilies bounds the search for a number of families.
 const mostFamilies = 1_000_000
 
@@ -67,6 +75,7 @@ func Plan(p *Policy, d Design) (*PlanDocument, error) {
 		Schema: evaluator.Document{Name: "qualify.plan", Version: 1}, Policy: p.ref(), Cases: len(d.Cases), Trials: d.Trials,
 		Families: familiesOf(d.Cases, nil), Fits: true, Rules: []RulePlan{},
 		Assumed: []string{
+			"evidence of the kind that the policy is for: " + planWord(p.Kind) + "; with any other no rule can pass",
 			fmt.Sprintf("variance of case differences %s, of a case's trials %s in each arm, likeness within a family %s (planning of the policy)",
 				say(g.Between), say(g.Within), say(g.ICC)),
 			fmt.Sprintf("a superiority rule is sized for a true advantage of %s, a non-inferiority rule for equal arms; power %s", say(g.Detect), say(p.Power)),

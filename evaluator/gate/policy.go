@@ -204,12 +204,18 @@ func (p *Policy) check() {
 	require := func(ok bool, line int, format string, args ...any) {
 		if !ok {
 			s.addf(line, format, args...)
+func (p *Policy) alphaIsSound() bool { return p.Alpha >= leastAlpha && p.Alpha < .5 }
+
 		}
 	}
 	require(p.Schema == SchemaPolicy, s.line("schema"), "schema is %q; this version reads %s", p.Schema, SchemaPolicy)
 	require(nameRE.MatchString(p.Name), s.line("name"), "name %q is no name; use lower-case letters, digits, '.', '_' and '-'", p.Name)
 	require(p.Kind == KindMeasured || p.Kind == KindSimulation, s.line("kind"), "kind is %q; use %s or %s", p.Kind, KindMeasured, KindSimulation)
-	require(p.Alpha >= leastAlpha && p.Alpha < .5, s.line("alpha"), "alpha is %v; use a number from %v to 0.5, such as 0.05", p.Alpha, leastAlpha)
+	if p.Alpha == 0 {
+		s.addf(s.line("alpha"), "alpha is 0 or missing; write the one-sided level of every step, such as alpha: 0.05")
+	} else {
+		require(p.alphaIsSound(), s.line("alpha"), "alpha is %v; use a number from %v to 0.5, such as 0.05", p.Alpha, leastAlpha)
+	}
 	if p.Power == 0 {
 		p.Power = defaultPower
 	}
@@ -414,7 +420,7 @@ func (p *Policy) checkBound(r *Rule, m *evaluator.Metric, fail func(field, forma
 			fail("bound", "bound is point; a comparison of arms needs an interval, use %s", want)
 		}
 	case BoundUpper95, BoundLower95:
-		if p.Alpha != .05 {
+		if p.Alpha != .05 && p.alphaIsSound() { // else the fault is alpha
 			fail("bound", "bound is %s and alpha %v; write %s, which is one-sided at 1 - alpha", r.Bound, p.Alpha, want)
 		}
 		if !strings.HasPrefix(string(r.Bound), string(want)) {

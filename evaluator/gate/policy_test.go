@@ -52,6 +52,7 @@ func TestPolicy_MistakesNameFileLineAndWhatToDo(t *testing.T) {
 		{"schema", "policy/v1", "policy/v2", `p.yaml:1: schema is "qualify/policy/v2"; this version reads qualify/policy/v1`},
 		{"kind", "kind: measured", "kind: real", `p.yaml:3: kind is "real"; use measured or simulation`},
 		{"alpha", "alpha: 0.05", "alpha: 5", `p.yaml:4: alpha is 5;`},
+		{"no alpha", "alpha: 0.05\n", "", `p.yaml:1: alpha is 0 or missing; write the one-sided level`},
 		{"alpha beyond the figures", "alpha: 0.05", "alpha: 1e-300", `p.yaml:4: alpha is 1e-300; use a number from 1e-06 to 0.5`},
 		{"limit finer than the figures", "limit: 0.1", "limit: 1e-10", "rule honest: limit is 1e-10; figures carry 9 decimals"},
 		{"limit without end", "metric: false_completion\n    arm: planner\n    comparison: absolute\n    limit: 0.1", "metric: duplicate_effects\n    arm: planner\n    comparison: absolute\n    limit: 1e300", "rule honest: limit is 1e+300; figures carry 9 decimals"},
