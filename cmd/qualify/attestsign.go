@@ -196,7 +196,7 @@ func (a *app) countersign(ctx context.Context, doc *gate.Document, keys []*attes
 		return nil, usagef("%s: %w", f.addTo, err)
 	}
 	if err := attest.SameVerdict(said.Document, doc); err != nil {
-		return nil, failf(exitRefused, "%s: %w; sign only what you computed", f.addTo, err)
+		return nil, failf(exitRefused, "%s: %w; sign only what you computed, by the same --policy", f.addTo, err)
 	}
 	if !now.Before(said.Until) {
 		return nil, failf(exitRefused, "%s: expired at %s; make a new one", f.addTo, said.Until.Format(time.RFC3339))

@@ -124,12 +124,12 @@ func TestQ4_OneChangedByteIsNamed(t *testing.T) {
 	}{
 		{"file", "src/a.go", "package a", "package b", []string{"file src/a.go", "tree src"}, [2]string{"sha256:", "sha256:"}},
 		{"module file", "go.mod", "example.org/a", "example.org/b", []string{"file go.mod", "tree go.mod"}, [2]string{"sha256:", "sha256:"}},
-		{"price", "qualify/campaign.yaml", `output: "10.00"`, `output: "10.01"`, []string{"price sim-1/rates/output"}, [2]string{"10000000", "10010000"}},
-		{"model setting", "qualify/campaign.yaml", "skip_step: \"0.10\"", "skip_step: \"0.11\"", []string{"model simulated/skip_step"}, [2]string{"0.10", "0.11"}},
-		{"holdout case", "qualify/cases/ledger/ledger-cash-tin-02.yaml", "a wrong amount", "a wrong sum", []string{"case holdout/ledger-cash-tin-02", "split holdout"}, [2]string{"sha256:", "sha256:"}},
+		{"price", "qualify/campaign.yaml", `output: "10.00"`, `output: "10.01"`, []string{"plan holdout", "price sim-1/rates/output"}, [2]string{"sha256:", "sha256:"}},
+		{"model setting", "qualify/campaign.yaml", "skip_step: \"0.10\"", "skip_step: \"0.11\"", []string{"model simulated/skip_step", "plan holdout"}, [2]string{"0.10", "0.11"}},
+		{"holdout case", "qualify/cases/ledger/ledger-cash-tin-02.yaml", "a wrong amount", "a wrong sum", []string{"case holdout/ledger-cash-tin-02", "plan holdout", "split holdout"}, [2]string{"sha256:", "sha256:"}},
 		{"gold", "qualify/cases/gold/ledger/ledger-cash-tin-02.yaml", "cents: 580", "cents: 581", []string{"gold holdout/ledger-cash-tin-02"}, [2]string{"sha256:", "sha256:"}},
 		{"split", "qualify/cases/ledger/ledger-two-books-01.yaml", "split: dev", "split: holdout", []string{
-			"case dev/ledger-two-books-01", "case holdout/ledger-two-books-01", "gold dev/ledger-two-books-01", "gold holdout/ledger-two-books-01", "split dev", "split holdout",
+			"case dev/ledger-two-books-01", "case holdout/ledger-two-books-01", "gold dev/ledger-two-books-01", "gold holdout/ledger-two-books-01", "plan holdout", "split dev", "split holdout",
 		}, [2]string{"sha256:", freeze.Absent}},
 		{"policy", "qualify/policy.yaml", "margin: 0.", "margin: 0.1", []string{"policy digest"}, [2]string{"sha256:", "sha256:"}},
 	} {
@@ -199,7 +199,7 @@ func TestQ4_AnotherBinaryIsNamed(t *testing.T) {
 		t.Errorf("the frozen binary: exit %d: %s", code, out)
 	}
 	out, code := do(other, "freeze", "verify")
-	if code != exitFail || !strings.HasPrefix(out, "binary ") || !strings.Contains(out, ": 1 differences,") {
+	if code != exitFail || !strings.HasPrefix(out, "binary ") || !strings.Contains(out, ": 1 difference,") {
 		t.Errorf("another binary: exit %d: %s", code, out)
 	}
 	if out, code := do(bin, "freeze", "create", "qualify/campaign.yaml", "--binary", other); code != exitOK || strings.Count(out, "\nbinary ") != 2 {
@@ -242,7 +242,7 @@ func TestQ4_ThePolicyOfTheCampaignIsFrozen(t *testing.T) {
 	}
 	editFile(t, campaign, "policy: builtin:simulation", "policy: policy.yaml")
 	code, doc := verifyFreeze(t, dir)
-	if code != exitFail || len(doc.Differences) != 1 || doc.Differences[0].Name != "digest" {
+	if code != exitFail || len(doc.Differences) != 2 || doc.Differences[0].Part != "plan" || doc.Differences[1].Name != "digest" {
 		t.Errorf("another policy: exit %d, %v", code, doc.Differences)
 	}
 }
@@ -388,8 +388,13 @@ func TestQ4_RegistrationsOfCampaignsVerify(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if v := freeze.VerifyLog(rows); len(v.Faults) > 0 || v.Rows != 1 || rows[0].Kind != campaigns.SealRegistration {
-			t.Errorf("%+v of %+v", v, rows)
+		kinds := []string{}
+		for _, r := range rows {
+			kinds = append(kinds, r.Kind)
+		}
+		want := []string{campaigns.SealRegistration, freeze.KindCampaignStart, freeze.KindCampaignEnd}
+		if v := freeze.VerifyLog(rows); len(v.Faults) > 0 || !slices.Equal(kinds, want) {
+			t.Errorf("%+v of %v, want %v", v, kinds, want)
 		}
 		return nil
 	})

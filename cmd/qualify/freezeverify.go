@@ -174,7 +174,7 @@ func (a *app) printFindings(doc freezeFindings, asJSON bool) error {
 		if !doc.Whole {
 			how = " (not every byte was read: no evidence)"
 		}
-		a.printf("%s and %s: %d differences, %d files%s\n", doc.Freeze, doc.With, len(doc.Differences), doc.Files, how)
+		a.printf("%s and %s: %s, %s%s\n", doc.Freeze, doc.With, plural(len(doc.Differences), "difference"), plural(doc.Files, "file"), how)
 	}
 	if !doc.OK {
 		return verdict(exitFail)
@@ -244,7 +244,7 @@ func (a *app) showFreeze(doc freezeDoc, files bool) {
 	}
 	line("campaign", "%s (%s)", m.Name, m.Source.Campaign)
 	for _, t := range m.Trees {
-		line("tree", "%s  %s, %d files", t.H1, t.Path, len(t.Files))
+		line("tree", "%s  %s, %s", t.H1, t.Path, plural(len(t.Files), "file"))
 		for i := range t.Files {
 			if f := &t.Files[i]; files {
 				line("file", "%s  %s%s", f.SHA256, f.Name, fileMarks(f))

@@ -25,3 +25,11 @@ func (a *app) printf(format string, args ...any) {
 func (a *app) talkf(format string, args ...any) {
 	_, _ = fmt.Fprintln(a.err, oneLine(fmt.Sprintf(format, args...)))
 }
+
+// plural writes a number of things whose name takes an s.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -15,9 +15,9 @@ func (a *app) scoreCmd() *cobra.Command {
 		Use:   "score FILE...",
 		Short: "Score recorded traces of a supported format",
 		Long: `Score recorded traces of the tau-bench format: a JSON array of records with
-task_id, trial, reward, info and traj. Files of one arm are pooled; the arm is the file name
-without its last extension, or --arm. An effect profile says which tools write;
-without one that fits, writes and effects are not evaluable.`,
+task_id, trial, reward, info and traj. Files of one arm are pooled; the arm is
+the file name without its last extension, or --arm. An effect profile says which
+tools write; without one that fits, writes and effects are not evaluable.`,
 		Args: someArgs("FILE"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			profile, err := evaluator.LoadEffects(effects)

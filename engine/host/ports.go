@@ -196,10 +196,10 @@ type Evidence struct {
 }
 
 // Reconciler tells what really happened, by durable receipts or confirmed
-// outside state. It is asked when a Tick finds an operation that was
-// dispatched by a process that is gone (R45), and by Service.Reconcile. It may
-// be asked any number of times about one operation; evidence, once given, must
-// not change.
+// outside state. It is asked in a Tick when a port returned an error that leaves
+// the outcome open, when a Tick finds an operation that was dispatched by a
+// process that is gone (R45), and by Service.Reconcile. It may be asked any
+// number of times about one operation; evidence, once given, must not change.
 type Reconciler interface {
 	Evidence(ctx context.Context, op Operation) (Evidence, error)
 }
