@@ -59,7 +59,7 @@ func (m *markdown) head() {
 		plural(d.Corpus.Cases, "case", "cases"), plural(d.Trials, "trial", "trials"), mdCode(d.Corpus.Digest))
 	m.line("- **Model:** %s, seed %d", md(d.Model), d.Seed)
 	m.line("- **Prices:** %s", mdCode(d.Prices))
-	m.line("- **Freeze and holdout:** no freeze; this version refuses holdout cases, so none was opened")
+	m.line("- **Freeze and holdout:** %s", md(runFreeze(d.Freeze)))
 	m.line("- **Registration:** %s", registration(d.Campaign.Registration))
 	m.line("- **Budget:** %s", budgetProof(d.Budget))
 	for _, o := range d.Budget.Overruns {

@@ -64,6 +64,9 @@ func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
 	if doc.Campaign.Registration != "" {
 		fmt.Fprintf(b, "  registration %s\n", doc.Campaign.Registration)
 	}
+	if doc.Freeze != nil {
+		wrap(b, "  "+runFreeze(doc.Freeze))
+	}
 	if doc.Partial != nil {
 		wrap(b, "PARTIAL: "+partial(doc.Partial))
 	}

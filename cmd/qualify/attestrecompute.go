@@ -14,6 +14,7 @@ import (
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/gate"
 	"github.com/agentrooms/qualify/evaluator/trace"
+	"github.com/agentrooms/qualify/freeze"
 	"github.com/agentrooms/qualify/reports/attest"
 )
 
@@ -67,7 +68,7 @@ func attestedPolicy(want gate.PolicyRef, name string) (*gate.Policy, error) {
 // traceFiles is a store that holds nothing but the traces that qualify trace
 // export wrote into a folder.
 type traceFiles struct {
-	store.Store // nil: judging reads traces and the seal log, nothing else
+	store.Store // nil: judging reads traces, nothing else
 	folder      string
 }
 
@@ -81,14 +82,15 @@ func (f traceFiles) Trace(_ context.Context, _, key string) (digest string, cont
 	return "", content, err
 }
 
-// SealLog implements store.Records: there is none.
-func (traceFiles) SealLog(context.Context) ([]store.SealRow, error) { return nil, nil }
-
 // judgeTraces computes a verdict from trace files, the campaign file, corpus and
 // policy alone. What traces cannot show is taken as attested: how the campaign
 // ended, the account, and the preconditions in takenAsAttested.
 func judgeTraces(ctx context.Context, attested *gate.Document, p *gate.Policy, folder, file string) (*gate.Document, error) {
-	plan, cs, err := resolvePlan(file, campaigns.Override{})
+	over := campaigns.Override{}
+	if attested.Freeze.ID != "" {
+		over.Split = attested.Corpus.Split
+	}
+	plan, cs, err := resolvePlanWith(file, over, attested.Freeze.ID != "")
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func judgeTraces(ctx context.Context, attested *gate.Document, p *gate.Policy, f
 		return nil, usagef("--campaign %s: its registration is %s, the verdict is about %s: another campaign file, corpus or price table", file, plan.Registration, attested.Campaign.Registration)
 	}
 	files := traceFiles{folder: folder}
-	in := &gateInput{plan: plan, cases: cs}
+	in := &gateInput{plan: plan, cases: cs, held: freeze.Holdout{Voids: []freeze.Void{{VoidEntry: freeze.VoidEntry{Trials: attested.Freeze.Void}}}}}
 	if in.at, err = standingOf(ctx, plan, files, attested.Status); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func judgeTraces(ctx context.Context, attested *gate.Document, p *gate.Policy, f
 	if err := in.score(ctx, files); err != nil {
 		return nil, err
 	}
-	evidence, err := in.evidence(ctx, files)
+	evidence, err := in.evidence(p)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/evaluator"
@@ -160,16 +161,53 @@ func presentInputs(file *campaigns.File, base, policyName string, src freeze.Sou
 		return in, err
 	}
 	in.Policy = map[string]string{"digest": policy.Digest()}
-	return in, nil
+	in.Plan, err = frozenPlan(file, base)
+	return in, err
+}
+
+// frozenPlan is the digest of the plan by which the campaign file runs the
+// holdout, as it stands and with this build; nil where it selects no holdout
+// case.
+func frozenPlan(file *campaigns.File, base string) (map[string]string, error) {
+	cs, err := loadCases(file.Corpus, base)
+	if err != nil {
+		return nil, err
+	}
+	include := file.Cases.Include
+	if len(include) == 0 {
+		include = []string{"*"}
+	}
+	selected, err := cs.corpus.Select(corpus.SplitHoldout, include, file.Cases.Exclude)
+	if err != nil || len(selected) == 0 {
+		return nil, nil //nolint:nilerr // patterns that no holdout case matches select none
+	}
+	build, err := readBuild()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
+		Path: file.Name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(),
+		Override: campaigns.Override{Split: corpus.SplitHoldout}, Policy: policyReader(base), Holdout: true,
+	})
+	if err != nil {
+		return nil, usagef("the plan of the holdout: %w", err)
+	}
+	return map[string]string{corpus.SplitHoldout: plan.PlanDigest}, nil
 }
 
 // frozenCorpus digests each split of a corpus apart, with its gold.
 func frozenCorpus(name, base string) (freeze.Corpus, error) {
-	out := freeze.Corpus{Name: name, Splits: map[string]freeze.Split{}}
 	cs, err := loadCases(name, base)
 	if err != nil {
-		return out, err
+		return freeze.Corpus{Name: name}, err
 	}
+	return corpusDigests(name, cs)
+}
+
+// corpusDigests digests each split of loaded cases apart, with their gold.
+func corpusDigests(name string, cs *cases) (freeze.Corpus, error) {
+	out := freeze.Corpus{Name: name, Splits: map[string]freeze.Split{}}
+	var err error
 	for _, c := range cs.corpus.Cases {
 		s, ok := out.Splits[c.Split]
 		if !ok {

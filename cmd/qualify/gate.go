@@ -150,7 +150,10 @@ func (a *app) judge(ctx context.Context, s store.Store, which string, p *gate.Po
 	if err != nil {
 		return nil, err
 	}
-	evidence, err := in.evidence(ctx, s)
+	if err := in.checkHead(p); err != nil {
+		return nil, err
+	}
+	evidence, err := in.evidence(p)
 	if err != nil {
 		return nil, err
 	}

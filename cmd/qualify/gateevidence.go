@@ -13,6 +13,7 @@ import (
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/gate"
+	"github.com/agentrooms/qualify/freeze"
 )
 
 // gateInput is a stored campaign as the gate judges it. Scores are not kept:
@@ -23,6 +24,8 @@ type gateInput struct {
 	at       *campaigns.Standing
 	table    *evaluator.Table
 	controls []evaluator.TrialScore
+	log      []store.SealRow
+	held     freeze.Holdout // what the log says of the campaign
 }
 
 // readGateInput scores every closed trial of a campaign again from its trace.
@@ -47,6 +50,10 @@ func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusNam
 	if in.at, err = plan.Stand(ctx, s, camp); err != nil {
 		return nil, err
 	}
+	if in.log, err = s.SealLog(ctx); err != nil {
+		return nil, fmt.Errorf("seal log: %w", err)
+	}
+	in.held = freeze.HoldoutOf(freezeRows(in.log), plan.ID)
 	if in.table, err = evaluator.NewTable(armNames(plan), tableCases(plan.SelectedCases()), plan.Trials); err != nil {
 		return nil, usagef("campaign %s: %w", camp.Name, err)
 	}
@@ -73,11 +80,14 @@ func tableCases(cs []*corpus.Case) []evaluator.TableCase {
 }
 
 func (in *gateInput) score(ctx context.Context, s store.Store) error {
-	cut := cutKeys(in.at)
+	cut := in.cut()
 	sc := newScorer(in.plan, in.cases)
 	for _, seat := range in.plan.Seats() {
 		rec, closed := in.at.Closed[seat.Key()]
 		if cut[seat.Key()] {
+			if seat.Control() {
+				continue // a void one: the check of controls misses it
+			}
 			if err := in.table.Mark(seat.Arm.Name, seat.Case.ID, seat.Index, evaluator.TrialNotRun); err != nil {
 				return err
 			}
@@ -110,24 +120,24 @@ func (in *gateInput) score(ctx context.Context, s store.Store) error {
 }
 
 // evidence is what the gate judges, with the checks that this build can make.
-func (in *gateInput) evidence(ctx context.Context, s store.Store) (gate.Evidence, error) {
-	log, err := s.SealLog(ctx)
-	if err != nil {
-		return gate.Evidence{}, fmt.Errorf("seal log: %w", err)
-	}
+func (in *gateInput) evidence(p *gate.Policy) (gate.Evidence, error) {
 	b := budgetOf(in.at)
 	budget := gate.Check{State: gate.CheckHolds, Detail: "charged + held <= limit at every ledger row"}
 	if !b.Holds {
 		budget = gate.Check{State: gate.CheckBroken, Detail: "charged + held <= limit does not hold at every ledger row; qualify budget verify shows where"}
 	}
+	frozen, err := in.checkFreeze(p)
+	if err != nil {
+		return gate.Evidence{}, err
+	}
 	return gate.Evidence{
 		Table: in.table, Order: cellsOf(in.plan), Word: in.plan.Evidence, Status: in.at.Campaign.Status, Registered: in.plan.PolicyDigest(),
 		Checks: map[string]gate.Check{
-			gate.CheckFreeze:   {State: gate.CheckNotTested, Detail: "the campaign ran without a freeze"},
-			gate.CheckHoldout:  {State: gate.CheckNotTested, Detail: "split " + in.plan.Filter.Split + ": no holdout was opened"},
-			gate.CheckLog:      in.checkLog(log),
+			gate.CheckFreeze:   frozen,
+			gate.CheckHoldout:  in.checkHoldout(),
+			gate.CheckLog:      in.checkLog(),
 			gate.CheckBudget:   budget,
-			gate.CheckOracle:   in.checkOracle(), //nolint:contextcheck // the audit takes no context: it is over in a moment
+			gate.CheckOracle:   in.checkOracle(),
 			gate.CheckControls: in.checkControls(),
 			gate.CheckMatched:  in.checkMatched(),
 			gate.CheckTraces:   {State: gate.CheckHolds, Detail: "every trace is the one in its trial record"},
@@ -144,23 +154,6 @@ func cellsOf(p *campaigns.Plan) []evaluator.Cell {
 		}
 	}
 	return out
-}
-
-// checkLog walks the chain of the seal log and looks for the campaign's
-// registration in it.
-func (in *gateInput) checkLog(log []store.SealRow) gate.Check {
-	prev := ""
-	for i := range log {
-		r := &log[i]
-		if r.Prev != prev || r.Digest != store.SealDigest(*r) {
-			return gate.Check{State: gate.CheckBroken, Detail: fmt.Sprintf("row %d of the seal log does not continue the chain", r.N)}
-		}
-		prev = r.Digest
-	}
-	if !campaigns.Sealed(log, in.plan.ID, in.at.Campaign.Registration) {
-		return gate.Check{State: gate.CheckBroken, Detail: "the seal log has no registration of the campaign by the digest " + in.at.Campaign.Registration}
-	}
-	return gate.Check{State: gate.CheckHolds, Detail: fmt.Sprintf("%d rows, head %s", len(log), prev)}
 }
 
 // checkOracle runs the audit of the corpus, for the campaign's cases and for
@@ -236,6 +229,13 @@ func (in *gateInput) document(v gate.Verdict) (*gate.Document, error) {
 			return nil, err
 		}
 		doc.Metrics = append(doc.Metrics, gate.ArmMetrics{Arm: name, Metrics: ms})
+	}
+	if h := &in.held; h.Freeze != "" {
+		doc.Freeze = gate.Freeze{
+			ID: h.Freeze, Openings: &h.Openings, Word: freezeWord, Void: h.VoidTrials(),
+			Log: &gate.Log{Rows: h.Rows, Head: h.Head, Openings: h.All},
+		}
+		doc.Outside = append(doc.Outside, "log")
 	}
 	cut := cutKeys(in.at)
 	for _, t := range in.at.Dropped {

@@ -31,7 +31,7 @@ func TestQ4_AFreezeCoversThePolicyThatTheCampaignNames(t *testing.T) {
 		t.Errorf("named:\n%s", out)
 	}
 	editFile(t, filepath.Join(dir, "qualify/policy.yaml"), "margin: 0.10", "margin: 0.11")
-	if code, doc := verifyFreeze(t, dir); code != exitFail || len(doc.Differences) != 1 || doc.Differences[0].Part != "policy" {
+	if code, doc := verifyFreeze(t, dir); code != exitFail || len(doc.Differences) != 2 || doc.Differences[0].Part != "plan" || doc.Differences[1].Part != "policy" {
 		t.Errorf("a changed margin: exit %d, %+v", code, doc)
 	}
 }

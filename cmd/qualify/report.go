@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,9 +171,15 @@ func (a *app) readStored(ctx context.Context, s store.Store, which, corpusName s
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	doc, err := sc.document(at, runtime.GaugeReading{}, stats)
+	held, err := holdoutOf(ctx, s, plan.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &storedCampaign{sc, doc, cutKeys(at)}, nil
+	doc, err := sc.document(at, runtime.GaugeReading{}, stats, held)
+	if err != nil {
+		return nil, err
+	}
+	cut := cutKeys(at)
+	maps.Copy(cut, voidKeys(plan, &held))
+	return &storedCampaign{sc, doc, cut}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/freeze"
 	"github.com/agentrooms/qualify/reports"
 )
 
@@ -36,6 +37,9 @@ const (
 type runFlags struct {
 	modes, cases []string
 	split        string
+	freeze       string // id, its beginning, or a manifest file
+	reopen       string
+	sealLog      string
 	trials       int
 	parallel     int
 	maxUSD       string
@@ -52,6 +56,12 @@ func (a *app) runCmd() *cobra.Command {
 		Long: `Run or resume a campaign, then print its comparison. CAMPAIGN.yaml is a file,
 or builtin:demo for the campaign that ships with qualify. The same command
 resumes an interrupted campaign; a finished one prints its comparison again.
+
+Holdout cases run only under a freeze that qualify freeze create made of the same
+campaign file: --split holdout --freeze ID. Everything that it covers is read
+before the first trial, between batches and after the last; whatever has changed
+stops the run and voids the batch. The first trial opens the holdout, which is
+logged; another campaign opens it again only with --reopen REASON.
 
 --case, --mode, --split and --trials decide what the trials contain, so with other
 values it is another campaign; so it is with another build of qualify.`,
@@ -70,6 +80,9 @@ values it is another campaign; so it is with another build of qualify.`,
 	fl.StringSliceVar(&f.modes, "mode", nil, "only arms of these `MODES`, comma-separated")
 	fl.StringSliceVar(&f.cases, "case", nil, "only cases that match these `GLOBS`, comma-separated")
 	fl.StringVar(&f.split, "split", "", "`SPLIT` of the corpus, in place of the file's")
+	fl.StringVar(&f.freeze, "freeze", "", "run the holdout under the freeze `ID`, or the beginning of one")
+	fl.StringVar(&f.reopen, "reopen", "", "open a holdout again that another campaign has opened, for this `REASON`")
+	sealLogFlag(c, &f.sealLog)
 	fl.IntVar(&f.trials, "trials", 0, "`N` trials per case and arm, in place of the file's")
 	fl.IntVar(&f.parallel, "parallel", 0, "run at most `N` trials at once, in place of the file's")
 	fl.StringVar(&f.maxUSD, "max-usd", "", "stop before spending more than `USD`, within the ceilings")
@@ -109,7 +122,13 @@ func readCampaign(name string) (f *campaigns.File, base string, err error) {
 }
 
 // resolvePlan reads a campaign and its corpus and fixes the plan of this build.
+// Holdout cases are refused.
 func resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases, error) {
+	return resolvePlanWith(name, over, false)
+}
+
+// resolvePlanWith is resolvePlan, with holdout cases where holdout is set.
+func resolvePlanWith(name string, over campaigns.Override, holdout bool) (*campaigns.Plan, *cases, error) {
 	file, base, err := readCampaign(name)
 	if err != nil {
 		return nil, nil, err
@@ -124,11 +143,11 @@ func resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases,
 	}
 	plan, err := campaigns.Resolve(file, campaigns.ResolveInput{
 		Path: name, Corpus: cs.corpus, Modes: knownModes(), Providers: knownProviders(), CodeVersion: build.Code(), Override: over,
-		Policy: policyReader(base),
+		Policy: policyReader(base), Holdout: holdout,
 	})
 	switch {
 	case errors.Is(err, campaigns.ErrHoldout):
-		return nil, nil, failf(exitRefused, "%s: %w", name, err)
+		return nil, nil, failf(exitRefused, "%s: %w; `qualify freeze create %s` makes one, then give its id with --freeze", name, err, shellWord(name))
 	case err != nil:
 		return nil, nil, usagef("%w", err)
 	}
@@ -147,8 +166,11 @@ func (a *app) run(ctx context.Context, name string, f runFlags) error {
 		}
 		maxMicros = v
 	}
-	plan, cs, err := resolvePlan(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials})
+	plan, cs, err := resolvePlanWith(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials}, f.freeze != "")
 	if err != nil {
+		return err
+	}
+	if err := f.checkHoldoutFlags(plan); err != nil {
 		return err
 	}
 	if f.offline && plan.Evidence == string(model.Measured) {
@@ -157,10 +179,10 @@ func (a *app) run(ctx context.Context, name string, f runFlags) error {
 	if f.estimate {
 		return a.estimate(plan, f.json)
 	}
-	return a.runPlan(ctx, plan, cs, f, maxMicros)
+	return a.runPlan(ctx, name, plan, cs, f, maxMicros)
 }
 
-func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f runFlags, maxMicros int64) (err error) {
+func (a *app) runPlan(ctx context.Context, name string, plan *campaigns.Plan, cs *cases, f runFlags, maxMicros int64) (err error) {
 	crash, err := runtime.ParseCrash(os.Getenv(envCrashAt))
 	if err != nil {
 		return usagef("%s: %w", envCrashAt, err)
@@ -186,6 +208,11 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	if err := a.noteOlder(ctx, st, plan); err != nil {
 		return err
 	}
+	run := crashing(a.mirroring(st, f.sealLog), crash) // what the campaign writes to
+	sealed, err := a.sealedRun(ctx, name, plan, run, &f)
+	if err != nil {
+		return err
+	}
 
 	scorer := newScorer(plan, cs)
 	gauge := new(runtime.Gauge)
@@ -200,7 +227,7 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 	show := newProgress(a.err, os.Getenv, armsOf(plan), time.Now)
 	defer show.close()
 	runner := &campaigns.Runner{
-		Plan: plan, Store: crashing(st, crash), Providers: providers, Clock: clock, Gauge: gauge,
+		Plan: plan, Store: run, Log: sealed, Providers: providers, Clock: clock, Gauge: gauge,
 		Parallel: f.parallel, MaxMicros: maxMicros, Crash: crash, Owner: owner,
 		OnTrial: scorer.add, Progress: show.update, OnShared: func(c store.Ceiling) { a.noteShared(plan, c) },
 	}
@@ -235,6 +262,8 @@ func (a *app) runPlan(ctx context.Context, plan *campaigns.Plan, cs *cases, f ru
 		return failf(exitRefused, "%s; what ran until then is saved", lostTo(ctx, st, plan.ID))
 	case ctx.Err() != nil:
 		return failf(exitInterrupted, "campaign %s is saved; run the same command to go on", plan.ID)
+	case errors.Is(stopped, freeze.ErrHoldout), errors.Is(stopped, freeze.ErrLog):
+		return failf(exitRefused, "campaign %s: %w", plan.ID, stopped)
 	case stopped != nil:
 		return fmt.Errorf("campaign %s: %w", plan.ID, stopped)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/agentrooms/qualify/campaigns"
@@ -12,6 +13,7 @@ import (
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/trace"
+	"github.com/agentrooms/qualify/freeze"
 )
 
 // scorer scores the traces of a campaign as its trials close, by gold, and
@@ -91,18 +93,24 @@ func (s *scorer) storedDocument(ctx context.Context, st store.Records, gauge run
 	if err != nil {
 		return nil, err
 	}
-	return s.document(at, gauge, stats)
+	held, err := holdoutOf(ctx, st, s.plan.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.document(at, gauge, stats, held)
 }
 
 // document is the run document of a campaign where it stands; gauge and stats
 // are those of this process. It reads stored figures of nothing but money:
 // every other one is computed from the traces that were scored.
-func (s *scorer) document(at *campaigns.Standing, gauge runtime.GaugeReading, stats store.Stats) (*evaluator.RunDocument, error) {
+func (s *scorer) document(at *campaigns.Standing, gauge runtime.GaugeReading, stats store.Stats, held freeze.Holdout) (*evaluator.RunDocument, error) {
 	p := s.plan
 	doc := evaluator.NewRunDocument()
 	doc.Tool, doc.Evidence = toolName, p.Evidence
 	s.place(doc, at)
 	cut := cutKeys(at)
+	maps.Copy(cut, voidKeys(p, &held))
+	doc.Freeze = runFreeze(&held)
 	doc.Campaign = evaluator.RunCampaign{ID: p.ID, Name: p.Name, Registration: at.Campaign.Registration}
 	doc.Corpus = evaluator.RunCorpus{
 		Digest: p.CorpusDigest, Split: p.Filter.Split, Cases: len(p.Cases), Families: len(corpus.Families(p.SelectedCases())),

@@ -42,6 +42,18 @@ type Freeze struct {
 	ID       string `json:"id"`
 	Openings *int   `json:"holdout_openings"`
 	Word     string `json:"word"`
+	// Log is the seal log that tells so; nil without a freeze. It grows with every
+	// use, so it stands outside the identity of a verdict.
+	Log *Log `json:"log,omitempty"`
+	// Void are the keys of void trials. They enter no figure.
+	Void []string `json:"void,omitempty"`
+}
+
+// Log is a seal log at the moment of a verdict.
+type Log struct {
+	Rows     int    `json:"rows"`
+	Head     string `json:"head"`
+	Openings int    `json:"holdout_openings"` // under any freeze
 }
 
 // BudgetProof is the account of the ceiling in USD micros. The greatest sum

@@ -96,6 +96,9 @@ type Policy struct {
 	Planning      Planning       `yaml:"planning"`
 	Preconditions []Precondition `yaml:"preconditions"`
 	Rules         []Rule         `yaml:"rules"`
+	// LogHead is the digest of a row that the seal log must hold, "" for any: a log
+	// that ends before it is an older copy, or another log.
+	LogHead string `yaml:"log_head"`
 
 	file   string
 	digest string // sha256:… of the file
@@ -197,15 +200,17 @@ const (
 	mostRatio  = 1e6 // of a margin that is a share of the other arm's mean
 )
 
+var headRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+func (p *Policy) alphaIsSound() bool { return p.Alpha >= leastAlpha && p.Alpha < .5 }
 
 func (p *Policy) check() {
 	s := p.src
 	require := func(ok bool, line int, format string, args ...any) {
 		if !ok {
 			s.addf(line, format, args...)
-func (p *Policy) alphaIsSound() bool { return p.Alpha >= leastAlpha && p.Alpha < .5 }
-
 		}
 	}
 	require(p.Schema == SchemaPolicy, s.line("schema"), "schema is %q; this version reads %s", p.Schema, SchemaPolicy)
@@ -228,6 +233,7 @@ func (p *Policy) alphaIsSound() bool { return p.Alpha >= leastAlpha && p.Alpha <
 	p.checkSequential(require)
 	p.checkPlanning(require)
 	p.checkPreconditions(require)
+	require(p.LogHead == "" || headRE.MatchString(p.LogHead), s.line("log_head"), "log_head is %q; give the head that qualify freeze log --verify prints, 64 hex digits", p.LogHead)
 	require(len(p.Rules) > 0, s.line("rules"), "rules is empty; a policy without rules decides nothing")
 	seen := map[string]int{}
 	deciding := false
