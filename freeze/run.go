@@ -73,13 +73,15 @@ func (r *Run) Enter(ctx context.Context, closed [][]string) error {
 	case len(r.at.Voids) > 0:
 		return fmt.Errorf("%w: results of campaign %s are void (row %d of the seal log): what its freeze covers was changed while it ran; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Voids[0].Row)
 	}
-	if others := openedBy(rows, r.Freeze, r.Campaign); !r.begun && len(others) > 0 && r.Reopen == "" {
+	others := openedBy(rows, r.Freeze, r.Campaign)
+	if !r.begun && len(others) > 0 && r.Reopen == "" {
 		return fmt.Errorf("%w: campaign %s opened the holdout under freeze %s at %s; to open it again, and have it counted, give --reopen REASON", ErrHoldout, others[0].Campaign, r.Freeze, others[0].At)
 	}
 	if err := r.check(ctx, closed); err != nil {
 		return err
 	}
-	if !r.manifest.Plans(r.Plan) {
+	reopened := r.at.Reopen != "" || !r.begun && len(others) > 0
+	if !reopened && !r.manifest.Plans(r.Plan) {
 		return fmt.Errorf("%w: freeze %s does not hold the plan of campaign %s: what runs on a holdout is fixed by its campaign file at the freeze, without other cases, arms or trials on the command line; qualify freeze create fixes it as it is now", ErrHoldout, r.Freeze, r.Campaign)
 	}
 	return nil

@@ -46,6 +46,9 @@ func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusNam
 	if err != nil {
 		return nil, usagef("%w; name the corpus it ran on with --corpus", err)
 	}
+	if err := a.logScore(ctx, s, plan); err != nil {
+		return nil, err
+	}
 	in := &gateInput{plan: plan, cases: cs}
 	if in.at, err = plan.Stand(ctx, s, camp); err != nil {
 		return nil, err

@@ -124,6 +124,24 @@ func holdoutOf(ctx context.Context, s store.Records, id string) (freeze.Holdout,
 	return freeze.HoldoutOf(rows, id), nil
 }
 
+// logScore logs that the results of an opened holdout are computed again, before
+// they are. A store that cannot be written to is refused.
+func (a *app) logScore(ctx context.Context, s store.Records, plan *campaigns.Plan) error {
+	if !plan.Holdout() {
+		return nil
+	}
+	held, err := holdoutOf(ctx, s, plan.ID)
+	if err != nil || !held.Opened {
+		return err
+	}
+	return a.withStoreTo(ctx, changing, func(s store.Store) error {
+		_, err := freeze.Append(ctx, storeLog{s}, freeze.KindUse, freeze.UseEntry{
+			Freeze: held.Freeze, Campaign: plan.ID, At: time.Now().UTC().Format(time.RFC3339), Use: freeze.UseScore,
+		})
+		return err
+	})
+}
+
 // runFreeze is the part of a run document about the holdout; nil without one.
 func runFreeze(h *freeze.Holdout) *evaluator.RunFreeze {
 	if h.Freeze == "" {

@@ -32,6 +32,7 @@ var reportFormats = []string{formatTable, formatMarkdown, formatJSON}
 
 func (a *app) reportCmd() *cobra.Command {
 	var format, output, corpusName string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "report CAMPAIGN",
 		Short: "Score a stored campaign again from its traces and print the result",
@@ -45,6 +46,12 @@ and nothing is imputed. A triple that a limit cut is treated in the same way.
 In a cancelled campaign the trials that are missing count as failures.`,
 		Args: exactArgs("CAMPAIGN"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if asJSON {
+				if c.Flags().Changed("format") && format != formatJSON {
+					return usagef("--json and --format %s: give one of them", format)
+				}
+				format = formatJSON
+			}
 			if !slices.Contains(reportFormats, format) {
 				return usagef("--format %q: this version writes %s", format, strings.Join(reportFormats, ", "))
 			}
@@ -77,6 +84,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 		},
 	}
 	c.Flags().StringVar(&format, "format", formatTable, "`FORMAT`: "+strings.Join(reportFormats, ", "))
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout, replacing it")
 	corpusFlag(c, &corpusName)
 	return c
@@ -140,6 +148,9 @@ func (a *app) readStored(ctx context.Context, s store.Store, which, corpusName s
 	plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
 	if err != nil {
 		return nil, usagef("%w; name the corpus it ran on with --corpus", err)
+	}
+	if err := a.logScore(ctx, s, plan); err != nil {
+		return nil, err
 	}
 	at, err := plan.Stand(ctx, s, camp)
 	if err != nil {
