@@ -12,7 +12,7 @@ func runFreeze(f *evaluator.RunFreeze) string {
 	if f == nil {
 		return "no freeze, and no holdout was opened"
 	}
-	s := fmt.Sprintf("freeze %s; holdout openings: %s", Clean(f.ID), openings(f))
+	s := fmt.Sprintf("freeze: %s; holdout openings: %s", Clean(f.ID), openings(f))
 	if f.Reopen != "" {
 		s += "; opened again: " + Clean(f.Reopen)
 	}

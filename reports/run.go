@@ -65,7 +65,7 @@ func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
 		fmt.Fprintf(b, "  registration %s\n", doc.Campaign.Registration)
 	}
 	if doc.Freeze != nil {
-		wrap(b, "  "+runFreeze(doc.Freeze))
+		wrap(b, runFreeze(doc.Freeze))
 	}
 	if doc.Partial != nil {
 		wrap(b, "PARTIAL: "+partial(doc.Partial))

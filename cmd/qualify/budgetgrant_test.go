@@ -189,7 +189,7 @@ func TestBudgetVerifyFindsEveryChangedSum(t *testing.T) {
 	t.Parallel()
 	s, _ := spent(t)
 	code, out, talk := runWith(t, s, "budget", "verify")
-	if code != exitOK || out != "1 ceilings, 3 ledger rows, 1 allotments, 1 rooms, 1 operations: 0 differences\n" || talk != "" {
+	if code != exitOK || out != "1 ceiling, 3 ledger rows, 1 allotment, 1 room, 1 operation: 0 differences\n" || talk != "" {
 		t.Fatalf("untouched: exit %d, %q, %q", code, out, talk)
 	}
 	for what, f := range map[string]forged{

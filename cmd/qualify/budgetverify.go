@@ -53,8 +53,8 @@ when they have ended.`,
 					for _, f := range doc.Faults {
 						a.printf("%s %s: %s\n", f.What, oneLine(f.Name), oneLine(f.Text))
 					}
-					a.printf("%d ceilings, %d ledger rows, %d allotments, %d rooms, %d operations: %d differences\n",
-						doc.Ceilings, doc.LedgerRows, doc.Allotments, doc.Rooms, doc.Operations, len(doc.Faults))
+					a.printf("%s, %s, %s, %s, %s: %s\n", plural(doc.Ceilings, "ceiling"), plural(doc.LedgerRows, "ledger row"),
+						plural(doc.Allotments, "allotment"), plural(doc.Rooms, "room"), plural(doc.Operations, "operation"), plural(len(doc.Faults), "difference"))
 				}
 				if err == nil && len(doc.Faults) > 0 {
 					err = verdict(exitFail)

@@ -246,11 +246,15 @@ func (d *doctor) look(ctx context.Context, s store.Store, path string) {
 
 // checkCampaign checks a campaign file, the cases it names and its prices.
 func (d *doctor) checkCampaign(name string) {
-	plan, _, err := resolvePlan(name, campaigns.Override{})
+	plan, _, err := resolvePlanWith(name, campaigns.Override{}, true)
 	var faults corpus.Errors
 	switch {
 	case err == nil:
-		d.ok("campaign", "%s: %d cases, %d arms, %d trials each", name, len(plan.Cases), len(plan.Arms), plan.Trials)
+		under := ""
+		if plan.Filter.Split == corpus.SplitHoldout {
+			under = "; holdout cases, which run only with --freeze"
+		}
+		d.ok("campaign", "%s: %d cases, %d arms, %d trials each%s", name, len(plan.Cases), len(plan.Arms), plan.Trials, under)
 		d.ok("price", "model %s has one", plan.Model)
 	case errors.As(err, &faults):
 		for _, f := range faults {

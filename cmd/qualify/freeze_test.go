@@ -344,7 +344,7 @@ func TestQ4_ARewrittenLogIsFound(t *testing.T) {
 	must(exitOK, "--verify", "--store", forged)
 	for _, w := range ways {
 		out := must(exitFail, append([]string{"--store", forged}, w...)...)
-		if !strings.Contains(out, "1 faults") {
+		if !strings.Contains(out, "1 fault\n") {
 			t.Errorf("%v: %s", w, out)
 		}
 	}

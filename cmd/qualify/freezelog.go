@@ -279,7 +279,7 @@ func (a *app) printLogFaults(v freeze.Verification, asJSON bool) error {
 		if v.Signed > 0 {
 			signed = fmt.Sprintf("the first %d under a signed checkpoint", v.Signed)
 		}
-		a.printf("%d rows, %s, %d holdout openings, %d faults\nhead %s\n", v.Rows, signed, v.Openings, len(v.Faults), v.Head)
+		a.printf("%s, %s, %s, %s\nhead %s\n", plural(v.Rows, "row"), signed, plural(v.Openings, "holdout opening"), plural(len(v.Faults), "fault"), v.Head)
 	}
 	if len(v.Faults) > 0 {
 		return verdict(exitFail)

@@ -257,7 +257,7 @@ func (a *app) gatePlan(ctx context.Context, which string, p *gate.Policy, f gate
 func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design, string, error) {
 	_, statErr := os.Stat(which)
 	if strings.HasPrefix(which, builtinPrefix) || strings.HasSuffix(which, ".yaml") || strings.HasSuffix(which, ".yml") || statErr == nil {
-		plan, _, err := resolvePlan(which, campaigns.Override{})
+		plan, _, err := resolvePlanWith(which, campaigns.Override{}, true) // a plan opens no case
 		if err != nil {
 			return gate.Design{}, "", err
 		}

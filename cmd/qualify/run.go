@@ -166,7 +166,7 @@ func (a *app) run(ctx context.Context, name string, f runFlags) error {
 		}
 		maxMicros = v
 	}
-	plan, cs, err := resolvePlanWith(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials}, f.freeze != "")
+	plan, cs, err := resolvePlanWith(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials}, f.freeze != "" || f.estimate)
 	if err != nil {
 		return err
 	}

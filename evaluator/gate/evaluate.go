@@ -106,7 +106,7 @@ func (g *judge) blockers() {
 		g.block(CodeKind, "the evidence is measured, and policy %s is for simulations; judge it by a policy of kind %s", g.policy.Name, KindMeasured)
 	}
 	if r := g.evidence.Registered; r != "" && r != g.policy.digest {
-		g.block(CodePolicy, "the campaign registered the policy of digest %s before its first trial, and this is another one", r)
+		g.block(CodePolicy, "the campaign registered the policy of digest %s before its first trial, and this is another one; judge it by that one, with --policy", r)
 	}
 	missing, lost := g.cells()
 	if g.look.due {
