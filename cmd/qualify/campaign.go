@@ -192,7 +192,7 @@ it), stopped (by a limit), done or cancelled.`,
 					a.printf("no campaign yet; qualify run starts one\n")
 					return nil
 				}
-				a.table("created\tid\tname\tstatus\ttrials\tcharged\theld\trun by", func(row func(...string)) {
+				a.table("n\tid\tname\tstatus\ttrials\tcharged\theld\trun by", func(row func(...string)) {
 					for i := range lines {
 						l := &lines[i]
 						row(strconv.FormatInt(l.Created, 10), l.ID, l.Name, l.Status, fmt.Sprintf("%d/%d", l.Done, l.Planned),
@@ -343,7 +343,7 @@ process first.`,
 				if done.Campaign.Status == campaigns.StatusCancelled {
 					was = "already "
 				}
-				a.printf("campaign %s (%s) is %scancelled; %s USD returned to its ceiling, %s charged, %s kept for calls of unknown outcome\n",
+				a.printf("campaign %s (%s) is %scancelled; of what it held, %s USD returned to its ceiling, %s were charged, %s are kept for calls of unknown outcome\n",
 					camp.ID, camp.Name, was, usd(done.Freed), usd(done.Charged), usd(done.Kept))
 				return nil
 			})
