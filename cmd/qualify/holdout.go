@@ -149,7 +149,7 @@ func runFreeze(h *freeze.Holdout) *evaluator.RunFreeze {
 	}
 	return &evaluator.RunFreeze{
 		ID: h.Freeze, Openings: h.Openings, AllOpenings: h.All, Reopen: h.Reopen, Rows: h.Rows, Head: h.Head,
-		Verified: h.Whole(), Void: h.VoidTrials(),
+		Verified: h.Whole(), Void: append([]string{}, h.VoidTrials()...), // a list in JSON, never null
 	}
 }
 
