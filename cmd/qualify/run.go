@@ -205,8 +205,10 @@ func (a *app) runPlan(ctx context.Context, name string, plan *campaigns.Plan, cs
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := a.noteOlder(ctx, st, plan); err != nil {
-		return err
+	if !plan.Holdout() { // the seal log says what ran on a holdout before
+		if err := a.noteOlder(ctx, st, plan); err != nil {
+			return err
+		}
 	}
 	run := crashing(a.mirroring(st, f.sealLog), crash) // what the campaign writes to
 	sealed, err := a.sealedRun(ctx, name, plan, run, &f)

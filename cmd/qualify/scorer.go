@@ -110,7 +110,9 @@ func (s *scorer) document(at *campaigns.Standing, gauge runtime.GaugeReading, st
 	s.place(doc, at)
 	cut := cutKeys(at)
 	maps.Copy(cut, voidKeys(p, &held))
-	doc.Freeze = runFreeze(&held)
+	if doc.Freeze = runFreeze(&held); doc.Freeze != nil {
+		doc.Outside = append(doc.Outside, "freeze") // the log that tells of it grows with every use
+	}
 	doc.Campaign = evaluator.RunCampaign{ID: p.ID, Name: p.Name, Registration: at.Campaign.Registration}
 	doc.Corpus = evaluator.RunCorpus{
 		Digest: p.CorpusDigest, Split: p.Filter.Split, Cases: len(p.Cases), Families: len(corpus.Families(p.SelectedCases())),
