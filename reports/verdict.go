@@ -81,7 +81,14 @@ const verdictLegend = `figures are for "cases like these": families of cases are
 func writeRule(b *bytes.Buffer, doc *gate.Document, r *gate.RuleVerdict) {
 	f := &r.Figure
 	own := slices.DeleteFunc(slices.Clone(r.Reasons), func(x gate.Reason) bool { return slices.Contains(doc.Reasons, x) })
-	text := fmt.Sprintf("%s (%s): %s%s; %s, n %d in %s", Clean(r.ID), r.Severity, r.Verdict, because(own), Clean(f.Method), f.N, plural(f.Families, "family", "families"))
+	unit := "case"
+	if r.Comparison == gate.Absolute {
+		unit = "trial"
+	}
+	text := fmt.Sprintf("%s (%s): %s%s; %s, n %s in %s", Clean(r.ID), r.Severity, r.Verdict, because(own), Clean(f.Method), plural(f.N, unit, unit+"s"), plural(f.Families, "family", "families"))
+	if f.Pairs > 0 {
+		text += ", " + plural(f.Pairs, "pair", "pairs")
+	}
 	if f.P != nil {
 		text += ", p " + probability(f.P)
 	}
