@@ -32,6 +32,19 @@ func newGate(kind string) *gate {
 	return &gate{kind: kind, entered: make(chan string, 16), open: make(chan struct{}), causes: make(chan error, 16), cost: 77}
 }
 
+// within is the next value of c. A call that is never made fails its test and
+// does not hang the package until the time of go test is up.
+func within[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(30 * time.Second):
+		t.Fatal("waited 30 s in vain")
+		panic("unreachable")
+	}
+}
+
 func (g *gate) during(ctx context.Context, c host.Call) (*host.Result, error) {
 	if g.kind != c.Format[:len(g.kind)] {
 		return nil, nil
@@ -76,13 +89,13 @@ func TestR43_APauseAbortsTheCallUnderWay(t *testing.T) {
 			}
 			x.accept("m1")
 			wait := x.ticking(t.Context(), x.s)
-			op := <-g.entered
+			op := within(t, g.entered)
 			o := x.objective()
 			a, err := owner.Pause(t.Context(), tenant, room, order("p1"), o.ID, o.ControlRevision)
 			if err != nil || a.Status != string(planner.StatusPaused) || a.ControlRevision != o.ControlRevision+1 {
 				t.Fatalf("%+v %v", a, err)
 			}
-			if cause := <-g.causes; !errors.Is(cause, runtime.ErrAuthorityLost) {
+			if cause := within(t, g.causes); !errors.Is(cause, runtime.ErrAuthorityLost) {
 				t.Errorf("cause %v", cause)
 			}
 			done, err := wait()
@@ -113,9 +126,9 @@ func TestR43_ACallLosesItsAuthorityWithItsAgent(t *testing.T) {
 	x.s = x.service(func(c *host.Config) { c.Lease = 30 * time.Millisecond })
 	x.accept("m1")
 	wait := x.ticking(t.Context(), x.s)
-	<-g.entered
+	within(t, g.entered)
 	x.h.allow("auditor", "editor", "second")
-	if cause := <-g.causes; !errors.Is(cause, runtime.ErrAuthorityLost) {
+	if cause := within(t, g.causes); !errors.Is(cause, runtime.ErrAuthorityLost) {
 		t.Errorf("cause %v", cause)
 	}
 	close(g.open)
@@ -135,7 +148,7 @@ func TestR43_ACallerThatGoesAwayStopsNothing(t *testing.T) {
 	x.accept("m1")
 	ctx, leave := context.WithCancel(t.Context())
 	wait := x.ticking(ctx, x.s)
-	<-g.entered
+	within(t, g.entered)
 	leave()
 	time.Sleep(5 * time.Millisecond) // the Tick is draining
 	close(g.open)
@@ -162,13 +175,13 @@ func TestR43_APauseReachesACallWhoseCallerIsGone(t *testing.T) {
 	x.accept("m1")
 	ctx, leave := context.WithCancel(t.Context())
 	wait := x.ticking(ctx, x.s)
-	<-g.entered
+	within(t, g.entered)
 	leave()
 	o := x.objective()
 	if _, err := x.service(nil).Pause(t.Context(), tenant, room, order("p1"), o.ID, o.ControlRevision); err != nil {
 		t.Fatal(err)
 	}
-	if cause := <-g.causes; !errors.Is(cause, runtime.ErrAuthorityLost) {
+	if cause := within(t, g.causes); !errors.Is(cause, runtime.ErrAuthorityLost) {
 		t.Errorf("cause %v", cause)
 	}
 	if done, err := wait(); !errors.Is(err, context.Canceled) || done.Aborted != 1 {
@@ -191,7 +204,7 @@ func TestR44_ALateResultIsReadmittedByTheOwner(t *testing.T) {
 	}
 	x.accept("m1")
 	wait := x.ticking(ctx, x.s)
-	op := <-g.entered
+	op := within(t, g.entered)
 	o := x.objective()
 	_, err := x.s.Pause(ctx, tenant, room, order("p"), o.ID, 0)
 	x.must(err)
@@ -539,7 +552,7 @@ func TestR43_WhatACutCallCameToIsAskedFor(t *testing.T) {
 			x.h.evidence = func(host.Operation) (host.Evidence, error) { return c.evidence, nil }
 			x.accept("m1")
 			wait := x.ticking(t.Context(), x.s)
-			<-g.entered
+			within(t, g.entered)
 			o := x.objective()
 			if _, err := x.s.Pause(t.Context(), tenant, room, order("p"), o.ID, 0); err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ func TestR48_ALateReplyIsProof(t *testing.T) {
 	x.store = whole
 	x.accept("m1")
 	wait := x.ticking(t.Context(), hung)
-	op := <-g.entered
+	op := within(t, g.entered)
 	if done := x.tick(); !done.Busy || done.Holder != "hung" {
 		t.Fatalf("%+v", done)
 	}
@@ -84,7 +84,7 @@ func TestR43_HeartbeatsKeepTheLeaseDuringLongCalls(t *testing.T) {
 	holder := x.service(func(c *host.Config) { c.Lease, c.Process = 60*time.Millisecond, "holder" })
 	x.accept("m1")
 	wait := x.ticking(t.Context(), holder)
-	<-g.entered
+	within(t, g.entered)
 	for range 10 { // ten heartbeats, each followed by more than half a lease of store time
 		for len(kept) > 0 {
 			<-kept
@@ -180,7 +180,7 @@ func TestR71_AppendsDuringACallAreRederived(t *testing.T) {
 	}
 	x.accept("m1")
 	wait := x.ticking(t.Context(), x.s)
-	<-g.entered
+	within(t, g.entered)
 	x.h.post("m2", "ana", engine.MsgRequest, "how is it going?")
 	x.accept("m2")
 	for !slices.Contains(x.h.calls()[1:], "plan coordinator") { // served while the clerk is at work

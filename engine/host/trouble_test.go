@@ -44,7 +44,7 @@ func TestR46_TroubleDuringACallKeepsItsReceipt(t *testing.T) {
 			x.h.during = g.during
 			x.accept("m1")
 			wait := x.ticking(t.Context(), x.s)
-			<-g.entered
+			within(t, g.entered)
 			spoil(x, true)
 			time.Sleep(25 * time.Millisecond) // some heartbeats
 			close(g.open)
@@ -117,13 +117,13 @@ func TestR43_ALostLeaseAbortsTheCallUnderWay(t *testing.T) {
 	x.store = whole
 	x.accept("m1")
 	wait := x.ticking(t.Context(), hung)
-	<-g.entered
+	within(t, g.entered)
 	x.clock.pass(time.Minute)
 	if done := x.tick(); done.Busy {
 		t.Fatalf("%+v", done)
 	}
 	away.back.Store(true)
-	if cause := <-g.causes; !errors.Is(cause, runtime.ErrAuthorityLost) {
+	if cause := within(t, g.causes); !errors.Is(cause, runtime.ErrAuthorityLost) {
 		t.Errorf("cause %v", cause)
 	}
 	if done, err := wait(); err != nil || !done.Busy || done.Aborted != 1 {
@@ -160,10 +160,10 @@ func TestR48_WhoLostTheRoomJudgesNoCallOfOthers(t *testing.T) {
 	x.store = whole
 	x.accept("m1")
 	hungEnds := x.ticking(t.Context(), hung)
-	<-gates[0].entered
+	within(t, gates[0].entered)
 	x.clock.pass(time.Minute)
 	ends := x.ticking(t.Context(), x.s)
-	op := <-gates[1].entered
+	op := within(t, gates[1].entered)
 	for range 3 {
 		select { // so that the hung one has looked around after the second call began
 		case <-away.tried:
