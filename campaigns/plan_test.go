@@ -155,7 +155,7 @@ func TestResolveRefuses(t *testing.T) {
 	}
 }
 
-// Q4.3: holdout cases need a freeze, which this build does not have.
+// Q4.3: holdout cases are refused unless the caller vouches for a freeze.
 func TestQ4_HoldoutIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := resolve(t, nil, func(in *ResolveInput) {

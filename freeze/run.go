@@ -74,8 +74,8 @@ func (r *Run) Enter(ctx context.Context, closed [][]string) error {
 		return fmt.Errorf("%w: results of campaign %s are void (row %d of the seal log): what its freeze covers was changed while it ran; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Voids[0].Row)
 	}
 	others := openedBy(rows, r.Freeze, r.Campaign)
-	if !r.begun && len(others) > 0 && r.Reopen == "" {
-		return fmt.Errorf("%w: campaign %s opened the holdout under freeze %s at %s; to open it again, and have it counted, give --reopen REASON", ErrHoldout, others[0].Campaign, r.Freeze, others[0].At)
+	if err := r.mayOpen(others); err != nil {
+		return err
 	}
 	if err := r.check(ctx, closed); err != nil {
 		return err
@@ -109,7 +109,15 @@ func (r *Run) Begin(ctx context.Context, complete bool, batches int) error {
 	if r.begun {
 		err = r.append(ctx, KindUse, UseEntry{r.Freeze, r.Campaign, r.now(), use})
 	} else {
-		err = r.append(ctx, KindOpening, OpeningEntry{r.Freeze, r.Campaign, r.now(), r.Reason, r.reopening(rows)})
+		others := openedBy(rows, r.Freeze, r.Campaign) // which another process may have done since Enter
+		if err := r.mayOpen(others); err != nil {
+			return err
+		}
+		e := OpeningEntry{r.Freeze, r.Campaign, r.now(), r.Reason, ""}
+		if len(others) > 0 {
+			e.Reopen = r.Reopen
+		}
+		err = r.append(ctx, KindOpening, e)
 	}
 	if err != nil {
 		return err
@@ -121,12 +129,12 @@ func (r *Run) Begin(ctx context.Context, complete bool, batches int) error {
 	return r.verified(ctx, 0, batches)
 }
 
-// reopening is the reason of a reopening; a first opening has none.
-func (r *Run) reopening(rows []Row) string {
-	if len(openedBy(rows, r.Freeze, r.Campaign)) == 0 {
-		return ""
+// mayOpen refuses a second opening without a reason.
+func (r *Run) mayOpen(others []OpeningEntry) error {
+	if r.begun || len(others) == 0 || r.Reopen != "" {
+		return nil
 	}
-	return r.Reopen
+	return fmt.Errorf("%w: campaign %s opened the holdout under freeze %s at %s; to open it again, and have it counted, give --reopen REASON", ErrHoldout, others[0].Campaign, r.Freeze, others[0].At)
 }
 
 // Batch verifies between two batches. All trials of the batches before have
@@ -202,7 +210,7 @@ func (r *Run) check(ctx context.Context, closed [][]string) error {
 			if err := r.append(ctx, KindCampaignEnd, EndEntry{r.Campaign, r.now(), StatusVoid, ""}); err != nil {
 				return err
 			}
-			voided = fmt.Sprintf("; the %d results of batch %d are void", len(keys), r.at.Verified)
+			voided = fmt.Sprintf("; void results from batch %d on: %d", r.at.Verified, len(keys))
 		}
 	}
 	return fmt.Errorf("%w: the present is not freeze %s: %s%s", ErrHoldout, r.Freeze, briefly(ds), voided)

@@ -256,7 +256,7 @@ func TestQ4_AChangeVoidsTheBatch(t *testing.T) {
 		}
 		return a.execute(t.Context(), h.args("--freeze", h.id, "--parallel", "1"))
 	})
-	if code != exitRefused || !strings.Contains(talk.String(), "file src/a.go: sha256:") || !strings.Contains(talk.String(), "the 4 results of batch 1 are void") {
+	if code != exitRefused || !strings.Contains(talk.String(), "file src/a.go: sha256:") || !strings.Contains(talk.String(), "void results from batch 1 on: 4") {
 		t.Fatalf("exit %d, %s", code, talk.String())
 	}
 	rows := h.rows(t)
