@@ -262,6 +262,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"verified without opening", []entry{s[0], s[1], s[2], {KindVerified, VerifiedEntry{id, "c_1", at, 0, 1}}}, "uses a holdout that it did not open"},
 		{"void without opening", []entry{s[0], s[1], s[2], {KindVoid, VoidEntry{id, "c_1", at, 0, []string{}, []Difference{}}}}, "uses a holdout that it did not open"},
 		{"verified and void", append(without(), entry{KindVerified, VerifiedEntry{id, "c_1", at, 0, 1}}, entry{KindVoid, VoidEntry{id, "c_1", at, 0, []string{"k"}, []Difference{{"file", "a", "1", "2", ""}}}}), ""},
+		{"a pass with void results", slices.Insert(without(), 5, entry{KindVoid, VoidEntry{id, "c_1", at, 0, []string{"k"}, []Difference{}}}), "passes with void results"},
 		{"a plan that the freeze holds", planned("sha256:1", "sha256:1"), ""},
 		{"a plan made after the freeze", planned("sha256:1", "sha256:2"), "does not hold its plan"},
 		{"no plan under a freeze that holds one", planned("sha256:1", ""), "does not hold its plan"},

@@ -36,7 +36,7 @@ func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
 		registered: map[string]string{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
-		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{},
+		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
 	}
 	covered := 0 // rows that some checkpoint may cover
 	for i := range rows {
@@ -71,6 +71,7 @@ type verifier struct {
 	frozen                 map[string]*Manifest // by id
 	opened                 map[string]string    // freeze to the campaign that opened it first
 	started, ended, judged map[string]bool
+	voided                 map[string]bool
 }
 
 func (v *verifier) entry(r *Row) error {
@@ -107,6 +108,7 @@ func (v *verifier) entry(r *Row) error {
 		if err := strict(r.Body, &e); err != nil {
 			return err
 		}
+		v.voided[e.Campaign] = true
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindCampaignStart:
 		var e StartEntry
@@ -128,6 +130,9 @@ func (v *verifier) entry(r *Row) error {
 			return err
 		}
 		v.judged[e.Campaign] = true
+		if e.Verdict == "PASS" && v.voided[e.Campaign] {
+			return fmt.Errorf("campaign %s passes with void results", e.Campaign)
+		}
 		return need(v.ended[e.Campaign], "a verdict on campaign %s before it ended", e.Campaign)
 	case KindAttestation:
 		var e AttestationEntry

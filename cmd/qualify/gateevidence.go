@@ -133,8 +133,12 @@ func (in *gateInput) evidence(p *gate.Policy) (gate.Evidence, error) {
 	if err != nil {
 		return gate.Evidence{}, err
 	}
+	status, void := in.at.Campaign.Status, len(in.held.VoidTrials())
+	if void > 0 {
+		status = campaigns.StatusDone // it was not a ceiling that stopped it
+	}
 	return gate.Evidence{
-		Table: in.table, Order: cellsOf(in.plan), Word: in.plan.Evidence, Status: in.at.Campaign.Status, Registered: in.plan.PolicyDigest(),
+		Table: in.table, Order: cellsOf(in.plan), Word: in.plan.Evidence, Status: status, Void: void, Registered: in.plan.PolicyDigest(),
 		Checks: map[string]gate.Check{
 			gate.CheckFreeze:   frozen,
 			gate.CheckHoldout:  in.checkHoldout(),

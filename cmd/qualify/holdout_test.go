@@ -272,6 +272,9 @@ func TestQ4_AChangeVoidsTheBatch(t *testing.T) {
 	if code == exitOK || stateOf(t, &doc, gate.CheckFreeze) != gate.CheckBroken || len(doc.Freeze.Void) != 4 {
 		t.Errorf("gate: exit %d, %+v", code, doc.Freeze)
 	}
+	if !slices.ContainsFunc(doc.Reasons, func(r gate.Reason) bool { return r.Code == gate.CodeVoid }) {
+		t.Errorf("reasons %v", doc.Reasons)
+	}
 	for _, d := range doc.Arms {
 		if d.Planned != 3 || d.NotRun != 2 {
 			t.Errorf("arm %s: %+v, want 1 of 3 trials counted", d.Arm, d)

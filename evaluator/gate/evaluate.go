@@ -108,6 +108,9 @@ func (g *judge) blockers() {
 	if r := g.evidence.Registered; r != "" && r != g.policy.digest {
 		g.block(CodePolicy, "the campaign registered the policy of digest %s before its first trial, and this is another one; judge it by that one, with --policy", r)
 	}
+	if n := g.evidence.Void; n > 0 {
+		g.block(CodeVoid, "%s void: what the freeze covers was changed while the campaign ran", plural(n, "result is", "results are"))
+	}
 	missing, lost := g.cells()
 	if g.look.due {
 		return // a declared look: what is cut is less information, not a fault

@@ -22,6 +22,10 @@ type Evidence struct {
 	// trial, "" for none. By another one no rule passes: its limits may have been
 	// chosen after the data.
 	Registered string
+	// Void counts the trials that are void, since what a freeze covers was changed
+	// while they ran. They are not run in Table, and with any of them nothing
+	// passes.
+	Void int
 	// Checks are the outcomes of preconditions by the names in Preconditions; one
 	// that is missing is not tested.
 	Checks map[string]Check

@@ -29,6 +29,7 @@ const (
 	CodeFamilies     Code = "few_families" // fewer than 6
 	CodeVariation    Code = "no_variation" // nothing varies: there is no error to judge by
 	CodeMissing      Code = "missing_triples"
+	CodeVoid         Code = "void"          // results of a holdout whose freeze did not hold
 	CodeCeiling      Code = "ceiling"       // a ceiling ended the campaign
 	CodeUnfinished   Code = "unfinished"    // running, interrupted or cancelled
 	CodeLook         Code = "no_look"       // no declared look is due, or the rule registers no boundary

@@ -120,6 +120,17 @@ func TestQ5_EveryReasonIsReached(t *testing.T) {
 			e.Status = StatusStopped
 			return e
 		}},
+		{"void results", CodeVoid, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
+			e := big(t)
+			e.Void = 1
+			return e
+		}},
+		{"void results and a crossed boundary", CodeVoid, Inconclusive, rules("sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), func(t *testing.T) Evidence {
+			e := big(t)
+			cut(e, 3)
+			e.Void = 9
+			return e
+		}},
 		{"not finished", CodeUnfinished, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
 			e := big(t)
 			e.Status = StatusRunning
