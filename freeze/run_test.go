@@ -109,6 +109,9 @@ func TestQ4_AResumeVoidsWhatWasNotVerified(t *testing.T) {
 	ok(t, r.Enter(ctx, none(2)))
 	ok(t, r.Begin(ctx, false, 2))
 	ok(t, r.Batch(ctx, 1, 2, [][]string{{"a"}, nil}))
+	if got := HoldoutOf(h.log.rows, "c_1"); got.Whole() {
+		t.Errorf("whole before the last verification: %+v", got)
+	}
 	err := h.run(t, "c_1", "src/a.go").Enter(ctx, [][]string{{"a"}, {"b"}})
 	if !errors.Is(err, ErrHoldout) || !strings.Contains(err.Error(), "file src/a.go: 1 → 2; void results from batch 1 on: 1") {
 		t.Errorf("%v", err)

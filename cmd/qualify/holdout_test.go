@@ -327,6 +327,11 @@ func TestQ4_ASecondCampaignIsRefused(t *testing.T) {
 	if s := stateOf(t, &verdict, gate.CheckHoldout); s != gate.CheckBroken {
 		t.Errorf("opened twice: %s", s)
 	}
+	for _, c := range verdict.Preconditions {
+		if c.ID == gate.CheckHoldout && (len(c.Reasons) == 0 || !strings.Contains(c.Reasons[0].Text, "the first had too few trials")) {
+			t.Errorf("the reason is not told: %+v", c.Reasons)
+		}
+	}
 	rows := h.rows(t)
 	file, err := freeze.FileLog{Path: h.path("seal.jsonl")}.SealLog(t.Context())
 	if err != nil {
