@@ -155,9 +155,9 @@ func tool(start, end int64) trace.Op {
 	return trace.Op{Kind: "tool", Role: "agent", Tool: "put", Outcome: "ok", StartUS: start, AtUS: end}
 }
 
-// TestQ1_ClaimAndOracle: the four places of claim and completion, the oracle's
+// TestQ1_R61_ClaimAndOracle: the four places of claim and completion, the oracle's
 // word alone deciding completion.
-func TestQ1_ClaimAndOracle(t *testing.T) {
+func TestQ1_R61_ClaimAndOracle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		claim, met, withdrawn bool
@@ -305,9 +305,9 @@ func TestF23_EmptyTraceFailsExpectedEffects(t *testing.T) {
 	}
 }
 
-// TestQ1_EffectFigures: multiplicity 2 is no duplicate, a refuted intent is no
+// TestQ1_R61_EffectFigures: multiplicity 2 is no duplicate, a refuted intent is no
 // effect, an unsettled one is unknown, and what nothing allows is collateral.
-func TestQ1_EffectFigures(t *testing.T) {
+func TestQ1_R61_EffectFigures(t *testing.T) {
 	t.Parallel()
 	intent := func(op, state string) trace.Effect {
 		e := put("3")
@@ -324,9 +324,9 @@ func TestQ1_EffectFigures(t *testing.T) {
 	}
 }
 
-// TestQ1_RepeatedWork: a call counts once its equal is known to have succeeded
+// TestQ1_R61_RepeatedWork: a call counts once its equal is known to have succeeded
 // before it started; errors, unknown outcomes and overlapping calls do not.
-func TestQ1_RepeatedWork(t *testing.T) {
+func TestQ1_R61_RepeatedWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		tape *tape

@@ -103,7 +103,7 @@ func count(rows []freeze.Row, kind string) int {
 	return n
 }
 
-func TestQ4_AHoldoutNeedsAFreeze(t *testing.T) {
+func TestR62_Q4_AHoldoutNeedsAFreeze(t *testing.T) {
 	t.Parallel()
 	h := newHeldOut(t, "1")
 	for _, tc := range []struct {
@@ -130,10 +130,10 @@ func TestQ4_AHoldoutNeedsAFreeze(t *testing.T) {
 	}
 }
 
-// TestQ4_OneChangedByteStopsTheHoldout changes one thing after another before
+// TestR62_Q4_OneChangedByteStopsTheHoldout changes one thing after another before
 // the first trial. Each run is refused and names it; nothing is opened. Put
 // back, the holdout runs, is opened once and judged.
-func TestQ4_OneChangedByteStopsTheHoldout(t *testing.T) {
+func TestR62_Q4_OneChangedByteStopsTheHoldout(t *testing.T) {
 	t.Parallel()
 	h := newHeldOut(t, "2")
 	for _, tc := range []struct{ want, file, old, now string }{

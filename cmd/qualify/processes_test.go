@@ -316,7 +316,7 @@ func TestSecondInterruptEndsAtOnce(t *testing.T) {
 // both: no ledger row passes the limit, each waits for an allotment, at least
 // one stops and names the command that lifts the limit; that command lifts it,
 // and both come to the traces they have on a large ceiling (field report 1).
-func TestF1_TwoProcessesOnOneCeiling(t *testing.T) {
+func TestR62_F1_TwoProcessesOnOneCeiling(t *testing.T) {
 	t.Parallel()
 	const cases = "*-01"
 	var want []*evaluator.RunDocument
