@@ -23,7 +23,7 @@ type gateFlags struct {
 	policy, corpus, format string
 	junit, summary         string
 	plan, printDefault     bool
-	json                   bool
+	json, policyGiven      bool
 }
 
 var gateFormats = []string{formatTable, formatMarkdown, formatJSON}
@@ -36,8 +36,9 @@ func (a *app) gateCmd() *cobra.Command {
 		Long: `Judge a stored campaign by a release policy. CAMPAIGN is an id or a name (the
 newest of that name). Every figure is computed again from the stored traces and
 the gold of the corpus; no stored summary is read. Without --policy it is the
-policy that --print-default shows; builtin:simulation is the one for simulated
-evidence, which no policy for measured evidence can pass.
+policy that the campaign registered, else the one that --print-default shows;
+builtin:simulation is the one for simulated evidence, which no policy for
+measured evidence can pass.
 
 With --plan nothing is judged: it prints the families and trials that each rule
 needs to be able to pass, for a campaign file, builtin:demo or a stored campaign.
@@ -68,6 +69,7 @@ Exit 0 PASS, 1 FAIL, 2 INCONCLUSIVE; with --plan 0.`,
 				_, err := a.out.Write(policy.Text())
 				return err
 			}
+			f.policyGiven = c.Flags().Changed("policy")
 			return a.gate(c.Context(), args[0], policy, f)
 		},
 	}
@@ -127,6 +129,12 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		return err
 	}
 	return a.withStore(ctx, func(s store.Store) error {
+		if !f.policyGiven {
+			var err error
+			if p, err = policyOfCampaign(ctx, s, which, p); err != nil {
+				return err
+			}
+		}
 		doc, err := a.judge(ctx, s, which, p, f.corpus)
 		if err != nil {
 			return err

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator/gate"
 )
 
@@ -35,4 +39,31 @@ func policyPlace(name, base string) string {
 		return name
 	}
 	return filepath.Join(base, filepath.FromSlash(name))
+}
+
+// policyOfCampaign is the policy to judge a campaign by where the command names
+// none: the one it registered, or other where it registered none. A registered
+// file lies where nobody said, so its name has to be given.
+func policyOfCampaign(ctx context.Context, s store.Records, which string, other *gate.Policy) (*gate.Policy, error) {
+	if which == "" {
+		return other, nil // refused with its own words, like any campaign without a name
+	}
+	c, err := findCampaign(ctx, s, which)
+	if err != nil {
+		return nil, err
+	}
+	var plan struct {
+		Policy *campaigns.RegisteredPolicy `json:"policy"`
+	}
+	if err := json.Unmarshal(c.Plan, &plan); err != nil {
+		return nil, fmt.Errorf("plan of campaign %s: %w", c.ID, err)
+	}
+	switch p := plan.Policy; {
+	case p == nil:
+		return other, nil
+	case !strings.HasPrefix(p.Source, policyPrefix):
+		return nil, usagef("campaign %s registered policy %s, the file %s beside its campaign file: name it with --policy", which, p.Name, p.Source)
+	default:
+		return readPolicy(p.Source)
+	}
 }
