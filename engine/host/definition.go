@@ -62,6 +62,7 @@ func (d Definition) machine() (engine.Machine, error) {
 			Goal: d.Goal, Owner: d.Owner, Agents: d.Agents, Criteria: d.Criteria, Tools: d.Tools, Parallel: d.Parallel,
 		},
 		Coordinator: d.Coordinator, Reviewers: d.Reviewers, Identity: planner.Identity(d.Identity), AllowWrite: d.AllowWrite,
+		Once:              true, // an executor's call may have effects
 		CoordinatorPrompt: d.CoordinatorPrompt, ReviewerPrompt: d.ReviewerPrompt,
 	})
 	if err != nil {

@@ -51,8 +51,8 @@ func TestR48_ALateReplyIsProof(t *testing.T) {
 		t.Fatalf("%+v", done)
 	}
 	x.clock.pass(time.Minute)
-	x.tick() // the specialist is asked anew, in an operation of its own
-	if v := x.look(); len(v.Operations) != 1 || v.Operations[0].Op != op || v.Operations[0].Status != store.OpUncertain || v.Money.Unknown != 2_000 || v.Money.Charged != 1_210 {
+	x.tick() // the specialist is not asked again, in no operation (R66)
+	if v := x.look(); len(v.Operations) != 1 || v.Operations[0].Op != op || v.Operations[0].Status != store.OpUncertain || v.Money.Unknown != 2_000 || v.Money.Charged != 1_000 {
 		t.Fatalf("%+v %+v", v.Operations, v.Money)
 	}
 	close(g.open)
@@ -60,7 +60,7 @@ func TestR48_ALateReplyIsProof(t *testing.T) {
 		t.Errorf("%+v %v", done, err)
 	}
 	v := x.look()
-	if diff := cmp.Diff(engine.Money{Limit: 1_000_000, Charged: 1_310}, v.Money); diff != "" || len(v.Operations) != 0 {
+	if diff := cmp.Diff(engine.Money{Limit: 1_000_000, Charged: 1_100}, v.Money); diff != "" || len(v.Operations) != 0 {
 		t.Errorf("%+v\n%s", v.Operations, diff)
 	}
 	// The owner's order finds it settled and has the room go on.
@@ -68,8 +68,14 @@ func TestR48_ALateReplyIsProof(t *testing.T) {
 	if err != nil || len(x.h.asked) != 1 { // once, at the take-over
 		t.Errorf("%+v %v, asked %d times", a, err, len(x.h.asked))
 	}
+	if turns.Load() != 1 {
+		t.Errorf("the specialist was asked %d times before the doubt ended", turns.Load())
+	}
 	x.tick()
 	x.h.once(t)
+	if o := x.objective(); o.Status != planner.StatusCompleted {
+		t.Errorf("status %s", o.Status)
+	}
 }
 
 // While the lease is live nobody else acts, and nobody is woken in vain; the

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/room"
 )
 
 // onCommand carries out an owner's command and answers it (R43, R44, R69). A
@@ -238,7 +239,14 @@ func (m *Machine) reconcile(t *turn, c *engine.OwnerCommand, a *engine.Answer) e
 			}
 			answerFor(a, o)
 			w.Unknown = slices.Delete(w.Unknown, i, i+1)
-			if len(w.Unknown) > 0 || m.st.taskStatus(w.Step.TaskID) != "failed" {
+			if len(w.Unknown) > 0 {
+				return nil
+			}
+			if m.spec.Once && m.st.taskStatus(w.Step.TaskID) == room.TaskRunning {
+				m.st.Halt = ""
+				return m.proven(t, o, w, outcome)
+			}
+			if m.st.taskStatus(w.Step.TaskID) != room.TaskFailed {
 				return nil
 			}
 			m.st.Halt = ""

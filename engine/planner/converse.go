@@ -30,7 +30,7 @@ func (m *Machine) talkTo(id string) *talk {
 			ID: id, Description: a.Description, Owner: m.spec.Owner, Goal: m.spec.Goal,
 			Criteria: m.spec.Criteria, Tools: a.Tools, Colleagues: others,
 		}),
-		Tools: slices.Clone(a.Tools),
+		Tools: slices.Clone(a.Tools), Once: m.spec.Once,
 	})}
 	if i >= 0 {
 		k.Calls, k.Said = m.st.Talks[i].Calls, m.st.Talks[i].Said

@@ -101,6 +101,10 @@ func (m *Machine) readmit(t *turn, c *engine.OwnerCommand, a *engine.Answer) err
 	return err
 }
 
+// TaskUncertain is how notes and the reasoner's account name a task that waits
+// for proof of what became of its call (Spec.Once).
+const TaskUncertain = "uncertain"
+
 // Lost implements engine.CallGuard (R43, R67).
 func (m *Machine) Lost(key engine.OpKey) string {
 	if in := m.st.Interpret; in != nil && in.Key == key {

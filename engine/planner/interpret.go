@@ -25,17 +25,20 @@ func (m *Machine) next() *entry {
 
 // mayInterpret reports that an entry may reach the reasoner now. What concerns
 // only paused objectives waits for the end of the pause: an owner's pause
-// holds progress (R21).
+// holds progress (R21). While a task is in doubt only its owner is heard (R66).
 func (m *Machine) mayInterpret(e *entry) bool {
 	if e.Origin != OriginInternal {
 		o := m.focus(e)
+		if o != nil && e.Origin == OriginParticipant && m.inDoubt(o) {
+			return false
+		}
 		return o == nil || o.Status != StatusPaused
 	}
 	o := m.st.find(e.Objective)
 	if o == nil || (o.Status != StatusActive && o.Status != StatusVerifying) {
 		return false
 	}
-	return !slices.ContainsFunc(o.Works, (*work).busy)
+	return !m.inDoubt(o) && !slices.ContainsFunc(o.Works, (*work).busy)
 }
 
 // focus is the objective that an entry most likely is about: the one it names,

@@ -26,6 +26,12 @@ type Spec struct {
 	// AllowWrite names the tools beyond read and draft that plans may use. The
 	// default, none, is seed 000's rule (R11); a host allow-lists by name.
 	AllowWrite []string
+	// Once stops a specialist at the first call of unknown outcome, until its
+	// owner or proof decides: for a host whose calls have effects of their own,
+	// so that no work is silently done twice (R45, R66). Without it a lost model
+	// call is asked for again in a new operation, as in every mode of a trial,
+	// where effects are tools' alone.
+	Once bool
 	// CoordinatorPrompt and ReviewerPrompt are the system prompts. The
 	// machine adds the room's facts (goal, tools) below the first.
 	CoordinatorPrompt string

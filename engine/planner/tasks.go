@@ -206,7 +206,7 @@ func (m *Machine) startTask(t *turn, o *objective, w *work) error {
 			ID: s.Participant, Description: agent.Description, Owner: m.spec.Owner,
 			Goal: m.spec.Goal, Criteria: criteria, Tools: tools,
 		}),
-		Tools: tools,
+		Tools: tools, Once: m.spec.Once,
 	})
 	w.Control = o.ControlRevision
 	w.Session.Say(m.spec.Coordinator, engine.Plain(instruction(o, w)))
@@ -272,6 +272,9 @@ func (m *Machine) foldTask(t *turn, o *objective, w *work) error {
 	if refusal != nil && refusal.Code != engine.CodeForbidden {
 		return m.stall(t, o, w)
 	}
+	if m.spec.Once && t.ev.Kind == engine.EvModelUnknown {
+		return m.doubt(t, w)
+	}
 	w.Session = nil
 	if !t.eligible(w.Step.Participant) {
 		// Authority is read again where a result becomes work of the room (R12):
@@ -298,6 +301,45 @@ func (m *Machine) stall(t *turn, o *objective, w *work) error {
 		return nil
 	}
 	return m.block(t, "task "+w.Step.TaskID)
+}
+
+// doubt keeps a task whose call may have been made (R45, R66): it neither
+// fails nor is asked for again until proof or its owner decides. Its
+// conversation stays, so that after proof that the call was never made the
+// same task goes on.
+func (m *Machine) doubt(t *turn, w *work) error {
+	id := w.Step.TaskID
+	w.Reason = "A call gave no answer; whether it was made is unknown."
+	if err := t.note(NoteTask, map[string]any{"task": id, "status": TaskUncertain, "participant": w.Step.Participant, "code": engine.CodeUncertain, "why": w.Reason}); err != nil {
+		return err
+	}
+	m.notify(t, "A call for the task "+w.Step.Key+" gave no answer and may still have been made, so I do not make it again. Reconcile operation "+t.ev.Op+", or tell me how to go on.", "uncertain", id, t.ev.Op)
+	return nil
+}
+
+// proven takes a task in doubt up again once none of its calls is of unknown
+// outcome (R47). A call that was never made is asked for in the same task, as
+// soon as its objective lets tasks run. One that was made is not made again:
+// its reply is lost, and what follows from that is planned.
+func (m *Machine) proven(t *turn, o *objective, w *work, outcome string) error {
+	if outcome == engine.ReconciledNotExecuted {
+		w.Reason, w.Stalled = "", engine.CodeUncertain
+		return nil
+	}
+	w.Session = nil
+	return m.failTask(t, o, w, engine.CodeAdapter, "The call was made, by proof; its reply is lost.")
+}
+
+// doubted reports that a current task waits for proof or its owner.
+func (m *Machine) doubted(w *work) bool {
+	return m.spec.Once && len(w.Unknown) > 0 && w.Session != nil
+}
+
+// inDoubt reports that nobody but the owner may have an objective planned
+// anew: the reasoner could order work again that has been done (R66). Once the
+// owner has corrected it, the plan follows him.
+func (m *Machine) inDoubt(o *objective) bool {
+	return o.Plan.BoundObjectiveRevision == o.ObjectiveRevision && slices.ContainsFunc(o.Works, m.doubted)
 }
 
 var toolOutcomes = map[engine.EventKind]string{
@@ -410,6 +452,9 @@ func (m *Machine) progress(o *objective, history bool) ([]engine.TaskProgress, e
 			}
 			if w.Held {
 				status = string(AdmissionPending)
+			}
+			if m.doubted(w) {
+				status = TaskUncertain
 			}
 			if err := add(w, status, true); err != nil {
 				return err

@@ -83,7 +83,8 @@ func (s *Session) reply(ev engine.Event) ([]engine.Command, *Turn, error) {
 
 func (s *Session) failed(ev engine.Event) ([]engine.Command, *Turn, error) {
 	s.s.Failures++
-	if s.s.Failures <= MaxRetries {
+	lost := s.s.Config.Once && ev.Kind == engine.EvModelUnknown
+	if s.s.Failures <= MaxRetries && !lost {
 		return s.advance()
 	}
 	if ev.Kind == engine.EvModelUnknown {

@@ -34,6 +34,9 @@ type Config struct {
 	Tools   []string      `json:"tools"`
 	// Evidence keeps the tool calls of the turn as texts for a reviewer.
 	Evidence bool `json:"evidence,omitempty"`
+	// Once ends a turn, with UNCERTAIN, at the first model call of unknown
+	// outcome instead of asking again: for calls that have effects of their own.
+	Once bool `json:"once,omitempty"`
 	// Detached leaves the system prompt out of the session's JSON, which then
 	// holds its digest only: a mode that can build the prompt again keeps it out
 	// of every snapshot, and calls Attach after a restore.
