@@ -144,5 +144,8 @@ func (e *Event) Texts() []*Text {
 	if e.Tool != nil {
 		ts = append(ts, &e.Tool.Args, &e.Tool.Result)
 	}
+	if e.Command != nil && e.Command.Found != nil && e.Command.Found.Reply != nil {
+		ts = append(ts, &e.Command.Found.Reply.Text)
+	}
 	return ts
 }

@@ -55,6 +55,8 @@ type CommandFound struct {
 	Code    string `json:"code,omitempty"` // why the account refused; "" when done
 	Reason  string `json:"reason,omitempty"`
 	Outcome string `json:"outcome,omitempty"` // reconcile: ReconciledExecuted, ReconciledNotExecuted or "" without evidence
+	// Reply is what an executed call returned, where the evidence has it.
+	Reply *ModelReply `json:"reply,omitempty"`
 }
 
 // Evidence of a reconciliation (R47).

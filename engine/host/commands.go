@@ -138,7 +138,7 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 		return nil, err
 	}
 	if o.Reconciled != nil {
-		return found(o.Reconciled.Executed), nil
+		return s.again(ctx, ref, o)
 	}
 	if o.Status != store.OpUncertain {
 		return nil, engine.Errorf(engine.CodeConflict, "operation %s is %s: nothing is to be reconciled", op, o.Status)
@@ -147,9 +147,7 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 	if s.cfg.Ports.Reconciler == nil {
 		return nil, none
 	}
-	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, Operation{
-		Op: op, Room: ref, Role: o.Role, Participant: o.Agent, Task: o.Task, BoundMicros: o.ReservedMicros, RequestDigest: o.RequestDigest,
-	})
+	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, inquiry(ref, o))
 	if err != nil {
 		return nil, coded(fmt.Errorf("evidence of operation %s: %w", op, err))
 	}
@@ -170,13 +168,30 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 	err = s.cfg.Store.Reconcile(ctx, id, op, rec)
 	if errors.Is(err, store.ErrReceiptMismatch) { // someone else was quicker
 		if o, err = s.operation(ctx, id, op); err == nil && o.Reconciled != nil {
-			return found(o.Reconciled.Executed), nil
+			return found(o.Reconciled.Executed, e.Result), nil
 		}
 	}
 	if err != nil {
 		return nil, coded(err)
 	}
-	return found(rec.Executed), nil
+	return found(rec.Executed, e.Result), nil
+}
+
+// again says what is known of an operation that was settled by proof before:
+// by an order that a crash cut short, or by a reply that came late. The money
+// is settled; the port may still have the reply that the work waits for.
+func (s *Service) again(ctx context.Context, ref Ref, o store.Op) (*engine.CommandFound, error) {
+	if !o.Reconciled.Executed || s.cfg.Ports.Reconciler == nil {
+		return found(o.Reconciled.Executed, nil), nil
+	}
+	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, inquiry(ref, o))
+	if err != nil {
+		return nil, coded(fmt.Errorf("evidence of operation %s: %w", o.ID, err))
+	}
+	if e.Outcome != engine.ReconciledExecuted {
+		e.Result = nil
+	}
+	return found(true, e.Result), nil
 }
 
 const maxProof = 500 // characters
@@ -191,9 +206,22 @@ func oneLine(text string) string {
 	return text
 }
 
-func found(executed bool) *engine.CommandFound {
+// inquiry is what a Reconciler is asked about a stored operation.
+func inquiry(ref Ref, o store.Op) Operation {
+	return Operation{
+		Op: o.ID, Room: ref, Role: o.Role, Participant: o.Agent, Task: o.Task, BoundMicros: o.ReservedMicros, RequestDigest: o.RequestDigest,
+	}
+}
+
+// found is the runtime's part of a reconciling order. A result that says that
+// the executor failed is no reply: what it cost is settled all the same.
+func found(executed bool, res *Result) *engine.CommandFound {
 	if executed {
-		return &engine.CommandFound{Outcome: engine.ReconciledExecuted}
+		f := &engine.CommandFound{Outcome: engine.ReconciledExecuted}
+		if res != nil && res.Failed == "" {
+			f.Reply = &engine.ModelReply{Text: engine.Plain(res.Text)}
+		}
+		return f
 	}
 	return &engine.CommandFound{Outcome: engine.ReconciledNotExecuted}
 }

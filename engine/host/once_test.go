@@ -65,23 +65,34 @@ func TestR66_AnExecutorsLostCallIsNotMadeAgain(t *testing.T) {
 }
 
 // R45, R47: the proof decides how the work goes on: what was not executed runs
-// in the same task, what was is planned for and not silently repeated.
+// in the same task; of what was executed the reply is used, and where it is
+// lost a plan follows that knows of it.
 func TestR45_ProofDecidesALostCall(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[string]struct {
+	reply, err := host.Reply(engine.TurnReply{Status: engine.StatusDone, Text: "from the log"}, 321)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := []string{"plan coordinator", "turn clerk", "plan coordinator", "turn clerk", "turn editor", "review auditor"}
+	for name, want := range map[string]struct {
+		outcome string
+		result  *host.Result
 		version int
 		calls   []string
 		charged int64
 	}{
-		engine.ReconciledNotExecuted: {1, []string{"plan coordinator", "turn clerk", "turn clerk", "turn editor", "review auditor"}, 1_210},
-		engine.ReconciledExecuted:    {2, []string{"plan coordinator", "turn clerk", "plan coordinator", "turn clerk", "turn editor", "review auditor"}, 2_210 + 321},
+		"not executed":          {engine.ReconciledNotExecuted, nil, 1, []string{"plan coordinator", "turn clerk", "turn clerk", "turn editor", "review auditor"}, 1_210},
+		"executed, reply known": {engine.ReconciledExecuted, &reply, 1, wholeRun, 1_110 + 321},
+		"executed, reply lost":  {engine.ReconciledExecuted, nil, 2, lost, 2_210 + 321},
+		"executed, and failed":  {engine.ReconciledExecuted, &host.Result{Failed: "out of memory"}, 2, lost, 2_210 + 321},
+		"executed, unreadable":  {engine.ReconciledExecuted, &host.Result{Text: "well"}, 2, lost, 2_210 + 321},
 	} {
-		t.Run(outcome, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x, op := doubtful(t)
 			x.h.evidence = func(host.Operation) (host.Evidence, error) {
-				e := host.Evidence{Outcome: outcome, Proof: "the server's log"}
-				if outcome == engine.ReconciledExecuted {
+				e := host.Evidence{Outcome: want.outcome, Proof: "the server's log", Result: want.result}
+				if want.outcome == engine.ReconciledExecuted {
 					e.Micros = ptr(321)
 				}
 				return e, nil
@@ -101,6 +112,33 @@ func TestR45_ProofDecidesALostCall(t *testing.T) {
 			}
 			x.h.once(t)
 		})
+	}
+}
+
+// R47: an order that was cut short after the money was settled still gets the
+// work its reply.
+func TestR47_ASettledCallStillGivesItsReply(t *testing.T) {
+	t.Parallel()
+	x, op := doubtful(t)
+	reply, err := host.Reply(engine.TurnReply{Status: engine.StatusDone, Text: "from the log"}, 321)
+	x.must(err)
+	x.h.evidence = func(host.Operation) (host.Evidence, error) {
+		return host.Evidence{Outcome: engine.ReconciledExecuted, Micros: ptr(321), Proof: "log", Result: &reply}, nil
+	}
+	whole := x.store
+	x.store = contested{whole, 0}
+	_, err = x.service(nil).Reconcile(t.Context(), tenant, room, order("k"), op)
+	x.store = whole
+	want(t, err, engine.CodeConflict)
+	if m := x.look().Money; m.Unknown != 0 || m.Charged != 1_321 {
+		t.Errorf("%+v", m)
+	}
+	if _, err := x.s.Reconcile(t.Context(), tenant, room, order("k"), op); err != nil {
+		t.Fatal(err)
+	}
+	x.tick()
+	if diff := cmp.Diff(wholeRun, x.h.calls()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -189,9 +189,9 @@ type Evidence struct {
 	Micros  *int64        // executed: what it cost; nil charges the bound
 	Usage   *engine.Usage // for the record
 	Proof   string        // in words, for the record; required with an outcome
-	// Result is the reply itself, where a log has it: after a restart the room
-	// goes on as if it had come in time. Without it the reply stays lost, and
-	// only the money is settled.
+	// Result is the reply itself, where a log has it: after a restart, and of a
+	// specialist also by Service.Reconcile, the room goes on as if it had come in
+	// time. Without it the reply stays lost, and only the money is settled.
 	Result *Result
 }
 

@@ -244,7 +244,7 @@ func (m *Machine) reconcile(t *turn, c *engine.OwnerCommand, a *engine.Answer) e
 			}
 			if m.spec.Once && m.st.taskStatus(w.Step.TaskID) == room.TaskRunning {
 				m.st.Halt = ""
-				return m.proven(t, o, w, outcome)
+				return m.proven(t, o, w, c)
 			}
 			if m.st.taskStatus(w.Step.TaskID) != room.TaskFailed {
 				return nil

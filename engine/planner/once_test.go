@@ -121,6 +121,30 @@ func TestR47_ProofOfACallIsPlannedFor(t *testing.T) {
 	}
 }
 
+// R44, R47: the reply that the evidence has is used as if it had come in time,
+// and the lost operation is the receipt; during a pause nothing starts by it.
+func TestR47_AProvenReplyIsUsed(t *testing.T) {
+	t.Parallel()
+	d, op := inDoubt(t, fixStep(), reportStep("fix"))
+	id := d.objective().ID
+	d.command("p", engine.CommandRequest{Kind: engine.CommandPause, Objective: id}, nil)
+	a := d.command("k", engine.CommandRequest{Kind: engine.CommandReconcile, Op: op}, &engine.CommandFound{
+		Outcome: engine.ReconciledExecuted, Reply: &engine.ModelReply{Text: engine.Plain(`{"status":"done","text":"fixed it"}`)},
+	})
+	if a.Code != "" || len(d.open) != 0 || d.fix().Status != string(room.TaskCompleted) || d.m.st.Tasks[d.fix().ID].Receipt.Op != op {
+		t.Fatalf("%+v %+v %v", a, d.fix(), d.lines())
+	}
+	d.command("r", engine.CommandRequest{Kind: engine.CommandResume, Objective: id, Expected: 1}, nil)
+	if c := d.call("writer"); !strings.Contains(c.Request.Messages[0].Text.S, "fixed it") || d.calledBy("keeper") != 1 {
+		t.Fatal(d.lines())
+	}
+	d.finish("writer", engine.StatusDone, "i-17 is fixed")
+	d.verdict("auditor", "met", "met")
+	if d.m.View().Objectives[0].Status != StatusCompleted {
+		t.Fatal(d.lines())
+	}
+}
+
 // R66: the owner decides. What he says is read over the doubt, the reasoner
 // sees it as what it is, and a new plan is work of a new identity; the old
 // call's task has lost its authority and its proof moves nothing.

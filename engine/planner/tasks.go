@@ -276,6 +276,11 @@ func (m *Machine) foldTask(t *turn, o *objective, w *work) error {
 		return m.doubt(t, w)
 	}
 	w.Session = nil
+	return m.ended(t, o, w, end)
+}
+
+// ended gives the end of a task's session its effect on the task.
+func (m *Machine) ended(t *turn, o *objective, w *work, end *session.Turn) error {
 	if !t.eligible(w.Step.Participant) {
 		// Authority is read again where a result becomes work of the room (R12):
 		// what came is charged and stays evidence.
@@ -320,13 +325,28 @@ func (m *Machine) doubt(t *turn, w *work) error {
 // proven takes a task in doubt up again once none of its calls is of unknown
 // outcome (R47). A call that was never made is asked for in the same task, as
 // soon as its objective lets tasks run. One that was made is not made again:
-// its reply is lost, and what follows from that is planned.
-func (m *Machine) proven(t *turn, o *objective, w *work, outcome string) error {
-	if outcome == engine.ReconciledNotExecuted {
+// the reply that the evidence has is used as if it had come in time, by the
+// owner's order, which is a readmission too (R44). Without a readable one it is
+// lost, and what follows from that is planned.
+func (m *Machine) proven(t *turn, o *objective, w *work, c *engine.OwnerCommand) error {
+	if c.Found.Outcome == engine.ReconciledNotExecuted {
 		w.Reason, w.Stalled = "", engine.CodeUncertain
 		return nil
 	}
-	w.Session = nil
+	w.Session, w.Reason = nil, ""
+	if r := c.Found.Reply; r != nil {
+		if !r.Text.Loaded() {
+			return fmt.Errorf("the reply of operation %s is not loaded", c.Op)
+		}
+		if parsed, problem := session.ParseTurn(r.Text.S); problem == "" {
+			// What completes the task is the operation, not the owner's order.
+			sub := &turn{ev: t.ev}
+			sub.ev.Op = c.Op
+			err := m.ended(sub, o, w, &session.Turn{Status: parsed.Status, Text: parsed.Text, Artifact: parsed.Artifact})
+			t.add(sub.cmds...)
+			return err
+		}
+	}
 	return m.failTask(t, o, w, engine.CodeAdapter, "The call was made, by proof; its reply is lost.")
 }
 

@@ -269,6 +269,32 @@ func TestSessionFailureWithoutACodeGetsOne(t *testing.T) {
 	}
 }
 
+// R45: with Once the first lost call ends the turn; one that is known to have
+// failed is asked for again as ever.
+func TestR45_OnceAsksNoLostCallAgain(t *testing.T) {
+	t.Parallel()
+	for once, kinds := range map[bool][]engine.EventKind{
+		true:  {engine.EvModelFailed, engine.EvModelUnknown},
+		false: {engine.EvModelFailed, engine.EvModelUnknown, engine.EvModelUnknown},
+	} {
+		d := newDriver(t)
+		cfg := d.s.Config()
+		cfg.Once = once
+		d.s = session.New(cfg)
+		d.s.Say("ana", sealed("please"))
+		d.step()
+		for i, kind := range kinds {
+			next, turn := d.handle(engine.Event{Kind: kind})
+			if last := i == len(kinds)-1; last != (turn != nil) || last != (next == nil) {
+				t.Fatalf("once %v, call %d: %v, turn %+v", once, i, next, turn)
+			}
+			if turn != nil && turn.Code != engine.CodeUncertain {
+				t.Errorf("once %v: %+v", once, turn)
+			}
+		}
+	}
+}
+
 func TestSessionRepairsAreCountedPerTurn(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
