@@ -30,7 +30,7 @@ func TestInvariantsHoldUnderAnyReply(t *testing.T) {
 		replanned += d.notes(NoteReplan)
 		refused += d.notes(NoteRefused)
 	})
-	if completed == 0 || replanned == 0 || refused == 0 {
+	if !testing.Short() && (completed == 0 || replanned == 0 || refused == 0) { // rapid plays a fifth of the histories then
 		t.Errorf("the histories reach too little: %d completed, %d replans, %d refusals", completed, replanned, refused)
 	}
 }
