@@ -156,7 +156,7 @@ func Freezes(rows []Row) ([]Frozen, error) {
 
 func readFreeze(r Row) (Frozen, error) {
 	var e ManifestEntry
-	if err := strict(r.Body, &e); err != nil {
+	if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 		return Frozen{}, err
 	}
 	m, err := Parse(e.Manifest)

@@ -2,10 +2,8 @@ package freeze
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/agentrooms/qualify/engine"
 )
@@ -109,7 +107,7 @@ func (m *Manifest) ID() (string, error) {
 func Parse(data []byte) (*Manifest, error) {
 	body := bytes.TrimSuffix(data, []byte("\n"))
 	m := new(Manifest)
-	if err := strict(body, m); err != nil {
+	if err := engine.DecodeCanonical(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	if m.Schema != Schema {
@@ -138,36 +136,4 @@ func (m *Manifest) check() error {
 		}
 	}
 	return nil
-}
-
-// strict decodes one document into v and refuses every byte that encoding v
-// again would not give back.
-func strict(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("data after the document")
-	}
-	again, err := engine.Canonical(v)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, data) {
-		return fmt.Errorf("not in canonical form from byte %d on", differsAt(again, data))
-	}
-	return nil
-}
-
-// differsAt is the first index at which a and b differ.
-func differsAt(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

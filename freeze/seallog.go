@@ -154,7 +154,7 @@ func ParseRows(data []byte) ([]Row, error) {
 			return nil, fmt.Errorf("%w: line %d has no line end: it is cut off, or was being written when the machine stopped; if nothing refers to it, remove its %d bytes", ErrLog, n, len(data))
 		}
 		var l line
-		if err := strict(data[:end], &l); err != nil {
+		if err := engine.DecodeCanonical(data[:end], &l); err != nil {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
 		}
 		rows = append(rows, Row{l.N, l.Kind, bytes.Clone(l.Body), l.Prev, l.Digest})

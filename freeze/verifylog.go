@@ -93,40 +93,40 @@ func (v *verifier) entry(r *Row) error {
 		return v.opening(r)
 	case KindUse:
 		var e UseEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindVerified:
 		var e VerifiedEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindVoid:
 		var e VoidEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		v.voided[e.Campaign] = true
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindCampaignStart:
 		var e StartEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		v.started[e.Campaign] = true
 		return v.known(e.Campaign, e.Freeze)
 	case KindCampaignEnd:
 		var e EndEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		v.ended[e.Campaign] = true
 		return need(v.started[e.Campaign], "campaign %s ends and never started", e.Campaign)
 	case KindVerdict:
 		var e VerdictEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		v.judged[e.Campaign] = true
@@ -136,7 +136,7 @@ func (v *verifier) entry(r *Row) error {
 		return need(v.ended[e.Campaign], "a verdict on campaign %s before it ended", e.Campaign)
 	case KindAttestation:
 		var e AttestationEntry
-		if err := strict(r.Body, &e); err != nil {
+		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 			return err
 		}
 		return need(v.judged[e.Campaign], "an attestation of campaign %s without a verdict before it", e.Campaign)
@@ -159,7 +159,7 @@ func need(ok bool, format string, args ...any) error {
 
 func (v *verifier) registration(r *Row) error {
 	var e RegistrationEntry
-	if err := strict(r.Body, &e); err != nil {
+	if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 		return err
 	}
 	if d := "sha256:" + engine.Digest(e.Record); d != e.Digest {
@@ -178,7 +178,7 @@ func (v *verifier) registration(r *Row) error {
 
 func (v *verifier) opening(r *Row) error {
 	var e OpeningEntry
-	if err := strict(r.Body, &e); err != nil {
+	if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 		return err
 	}
 	v.out.Openings++
@@ -253,7 +253,7 @@ func pair(id, campaign string) string {
 
 func (v *verifier) checkpoint(r *Row) error {
 	var e CheckpointEntry
-	if err := strict(r.Body, &e); err != nil {
+	if err := engine.DecodeCanonical(r.Body, &e); err != nil {
 		return err
 	}
 	c, err := openCheckpoint([]byte(e.Checkpoint), v.keys)
