@@ -274,17 +274,9 @@ func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design
 	var d gate.Design
 	var name string
 	err := a.withStore(ctx, func(s store.Store) error {
-		camp, err := findCampaign(ctx, s, which)
+		_, plan, _, err := reopen(ctx, s, which, corpusName)
 		if err != nil {
 			return err
-		}
-		cs, err := loadCases(corpusName, ".")
-		if err != nil {
-			return err
-		}
-		plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
-		if err != nil {
-			return usagef("%w; name the corpus it ran on with --corpus", err)
 		}
 		d, name = designOf(plan), plan.Name
 		return nil

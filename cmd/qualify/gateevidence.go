@@ -34,17 +34,9 @@ func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusNam
 	if which == "" {
 		return nil, usagef("the campaign's name is empty; give an id or a name")
 	}
-	camp, err := findCampaign(ctx, s, which)
+	camp, plan, cs, err := reopen(ctx, s, which, corpusName)
 	if err != nil {
 		return nil, err
-	}
-	cs, err := loadCases(corpusName, ".")
-	if err != nil {
-		return nil, err
-	}
-	plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
-	if err != nil {
-		return nil, usagef("%w; name the corpus it ran on with --corpus", err)
 	}
 	if err := a.logScore(ctx, s, plan); err != nil {
 		return nil, err

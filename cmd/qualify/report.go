@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator"
@@ -137,17 +136,9 @@ func (a *app) readStored(ctx context.Context, s store.Store, which, corpusName s
 	if which == "" {
 		return nil, usagef("the campaign's name is empty; give an id or a name")
 	}
-	camp, err := findCampaign(ctx, s, which)
+	camp, plan, cs, err := reopen(ctx, s, which, corpusName)
 	if err != nil {
 		return nil, err
-	}
-	cs, err := loadCases(corpusName, ".")
-	if err != nil {
-		return nil, err
-	}
-	plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
-	if err != nil {
-		return nil, usagef("%w; name the corpus it ran on with --corpus", err)
 	}
 	if err := a.logScore(ctx, s, plan); err != nil {
 		return nil, err

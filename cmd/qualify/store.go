@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/sqlite"
 )
@@ -122,4 +123,22 @@ func findCampaign(ctx context.Context, s store.Records, which string) (store.Cam
 		hint = "; did you mean " + near + "?"
 	}
 	return store.Campaign{}, usagef("the store holds no campaign %q%s", which, hint)
+}
+
+// reopen finds a campaign as findCampaign does and holds its plan against the
+// corpus it ran on, with gold.
+func reopen(ctx context.Context, s store.Records, which, corpusName string) (store.Campaign, *campaigns.Plan, *cases, error) {
+	camp, err := findCampaign(ctx, s, which)
+	if err != nil {
+		return camp, nil, nil, err
+	}
+	cs, err := loadCases(corpusName, ".")
+	if err != nil {
+		return camp, nil, nil, err
+	}
+	plan, err := campaigns.Reopen(camp, cs.corpus, knownModes())
+	if err != nil {
+		return camp, nil, nil, usagef("%w; name the corpus it ran on with --corpus", err)
+	}
+	return camp, plan, cs, nil
 }
