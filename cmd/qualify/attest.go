@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -96,28 +95,8 @@ func createKey(path string, content []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// readAtMost reads a file that the user named, of at most so many bytes.
-func readAtMost(path string, most int64) ([]byte, fs.FileMode, error) {
-	f, err := openInput(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	var data []byte
-	if err == nil {
-		data, err = io.ReadAll(io.LimitReader(f, most+1))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, 0, usagef("%s: %w", path, cause(err))
-	}
-	if int64(len(data)) > most {
-		return nil, 0, usagef("%s: is over %d bytes", path, most)
-	}
-	return data, info.Mode(), nil
-}
-
 const (
-	mostKeyFile     = 1 << 16 // bytes of a key file
+	mostKeyFile     = 1 << 16 // bytes of a file with a key or a checkpoint
 	mostAttestation = 1 << 26 // bytes of an attestation
 )
 

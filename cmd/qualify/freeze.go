@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -153,11 +152,7 @@ func (l storeLog) SealLog(ctx context.Context) ([]freeze.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal log: %w", err)
 	}
-	out := make([]freeze.Row, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, freeze.Row(r))
-	}
-	return out, nil
+	return freezeRows(rows), nil
 }
 
 // AppendSeal implements freeze.Log.
@@ -255,13 +250,9 @@ const mostManifest = 1 << 29
 
 // readManifest reads a manifest file.
 func readManifest(path string) (freeze.Frozen, error) {
-	file, err := openInput(path)
+	data, _, err := readAtMost(path, mostManifest)
 	if err != nil {
 		return freeze.Frozen{}, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, mostManifest))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return freeze.Frozen{}, usagef("%w", err)
 	}
 	m, err := freeze.Parse(data)
 	if err != nil {

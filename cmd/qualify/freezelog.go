@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -209,7 +208,7 @@ func (a *app) verifyLog(ctx context.Context, rows []freeze.Row, f logFlags) erro
 		v.Faults = append(v.Faults, freeze.Fault{Text: fmt.Sprintf(format, args...)})
 	}
 	if f.checkpoint != "" {
-		msg, err := readSmall(f.checkpoint)
+		msg, _, err := readAtMost(f.checkpoint, mostKeyFile)
 		if err != nil {
 			return err
 		}
@@ -287,26 +286,11 @@ func (a *app) printLogFaults(v freeze.Verification, asJSON bool) error {
 	return nil
 }
 
-// mostKey bounds a file that holds a key or a checkpoint, in bytes.
-const mostKey = 1 << 16
-
-func readSmall(path string) ([]byte, error) {
-	file, err := openInput(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, mostKey))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, usagef("%w", err)
-	}
-	return data, nil
-}
-
 // readVerifierKey reads a key that verifies, from the command line or a file.
 func readVerifierKey(text string) (note.Verifier, error) {
 	from := "--key"
 	if fileExists(text) {
-		data, err := readSmall(text)
+		data, _, err := readAtMost(text, mostKeyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +329,7 @@ func (a *app) newSealKey(path string) error {
 
 // signSealLog signs the log, appends the checkpoint and prints it.
 func (a *app) signSealLog(ctx context.Context, keyFile, sealLog string) error {
-	data, err := readSmall(keyFile)
+	data, _, err := readAtMost(keyFile, mostKeyFile)
 	if err != nil {
 		return err
 	}

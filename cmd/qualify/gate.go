@@ -97,16 +97,9 @@ func readPolicy(name string) (*gate.Policy, error) {
 		}
 		return p, err
 	}
-	file, err := openInput(name)
+	data, _, err := readAtMost(name, mostPolicy)
 	if err != nil {
 		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, mostPolicy+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, usagef("%w", err)
-	}
-	if len(data) > mostPolicy {
-		return nil, usagef("%s: is over %d bytes; that is no policy", name, mostPolicy)
 	}
 	p, err := gate.Parse(name, data)
 	if err != nil {

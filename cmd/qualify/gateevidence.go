@@ -25,7 +25,8 @@ type gateInput struct {
 	table    *evaluator.Table
 	controls []evaluator.TrialScore
 	log      []store.SealRow
-	held     freeze.Holdout // what the log says of the campaign
+	seal     freeze.Verification // of the log
+	held     freeze.Holdout      // what the log says of the campaign
 }
 
 // readGateInput scores every closed trial of a campaign again from its trace.
@@ -48,7 +49,8 @@ func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusNam
 	if in.log, err = s.SealLog(ctx); err != nil {
 		return nil, fmt.Errorf("seal log: %w", err)
 	}
-	in.held = freeze.HoldoutOf(freezeRows(in.log), plan.ID)
+	rows := freezeRows(in.log)
+	in.seal, in.held = freeze.VerifyLog(rows), freeze.HoldoutOf(rows, plan.ID)
 	if in.table, err = evaluator.NewTable(armNames(plan), tableCases(plan.SelectedCases()), plan.Trials); err != nil {
 		return nil, usagef("campaign %s: %w", camp.Name, err)
 	}

@@ -47,12 +47,11 @@ func (in *gateInput) checkFreeze(p *gate.Policy) (gate.Check, error) {
 	if h.Freeze == "" {
 		return broken("the campaign ran a holdout, and the seal log names no freeze for it"), nil
 	}
-	v := freeze.VerifyLog(freezeRows(in.log))
-	i := slices.IndexFunc(v.Freezes, func(f freeze.Frozen) bool { return f.ID == h.Freeze })
+	i := slices.IndexFunc(in.seal.Freezes, func(f freeze.Frozen) bool { return f.ID == h.Freeze })
 	if i < 0 {
 		return broken("the seal log does not hold freeze %s", h.Freeze), nil
 	}
-	m := v.Freezes[i].Manifest
+	m := in.seal.Freezes[i].Manifest
 	switch {
 	case !m.Plans(in.plan.PlanDigest):
 		return broken("freeze %s does not hold the plan of the campaign", h.Freeze), nil
@@ -117,12 +116,11 @@ func (in *gateInput) checkHoldout() gate.Check {
 // checkLog recomputes the seal log and looks for the campaign's registration in
 // it.
 func (in *gateInput) checkLog() gate.Check {
-	v := freeze.VerifyLog(freezeRows(in.log))
-	if len(v.Faults) > 0 {
-		return broken("the seal log has %d faults; the first: %s", len(v.Faults), v.Faults[0])
+	if n := len(in.seal.Faults); n > 0 {
+		return broken("the seal log has %d faults; the first: %s", n, in.seal.Faults[0])
 	}
 	if !campaigns.Sealed(in.log, in.plan.ID, in.at.Campaign.Registration) {
 		return broken("the seal log has no registration of the campaign by the digest %s", in.at.Campaign.Registration)
 	}
-	return gate.Check{State: gate.CheckHolds, Detail: fmt.Sprintf("%d rows, head %s", v.Rows, v.Head)}
+	return gate.Check{State: gate.CheckHolds, Detail: fmt.Sprintf("%d rows, head %s", in.seal.Rows, in.seal.Head)}
 }

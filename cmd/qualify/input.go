@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 
 	"github.com/agentrooms/qualify/evaluator/trace"
@@ -22,4 +25,24 @@ func nameOf(path string) string {
 		return `""`
 	}
 	return path
+}
+
+// readAtMost reads a file that the user named, of at most so many bytes.
+func readAtMost(path string, most int64) ([]byte, fs.FileMode, error) {
+	f, err := openInput(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	var data []byte
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(f, most+1))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, 0, usagef("%s: %w", path, cause(err))
+	}
+	if int64(len(data)) > most {
+		return nil, 0, usagef("%s: is over %d bytes", path, most)
+	}
+	return data, info.Mode(), nil
 }
