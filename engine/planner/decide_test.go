@@ -454,3 +454,77 @@ func TestR53_AHalfReviewedReportIsNotKept(t *testing.T) {
 		t.Fatal(d.lines())
 	}
 }
+
+// What one reviewer has said of an output stands for every later version of it:
+// a plan that replaces the report before the others have answered buys no second
+// sample from him (R53).
+func TestR53_AReviewerWhoHasAnsweredIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	spec.Reviewers = 2
+	asked := func(d *driver, reviewer string) (n int) {
+		for _, c := range d.calls {
+			if c.Key.Kind == engine.OpReview && c.Agent == reviewer {
+				n++
+			}
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		text   string // of the second version
+		asked  int    // how many times the reviewer who answered
+		failed int    // versions once the other has answered too
+	}{
+		"the same bytes": {"i-17 was fixed", 1, 1},
+		"others":         {"i-17 and i-18 were fixed", 2, 0},
+	} {
+		d := reviewing(t, spec)
+		d.verdict("second", "met", "unmet")
+		d.owner(engine.MsgRequest, "and the note?")
+		d.plan(revise(d.keep("fix"), reportStep("fix")))
+		d.end("auditor", engine.EvModelFailed) // of the version that was replaced
+		d.finish("writer", engine.StatusDone, c.text)
+		if asked(d, "second") != c.asked || asked(d, "auditor") != 2 {
+			t.Fatal(name, d.lines())
+		}
+		d.verdict("auditor", "met", "met")
+		if n := len(d.objective().FailedReports); n != c.failed || d.notes(NoteVerdict) != c.failed {
+			t.Errorf("%s: %d versions unmet after %d verdicts", name, n, d.notes(NoteVerdict))
+		}
+		if c.failed > 0 && !strings.Contains(d.note(NoteVerdict), `"reviewers":["auditor","second"]`) {
+			t.Errorf("%s: %s", name, d.note(NoteVerdict))
+		}
+	}
+}
+
+// One answer is never the verdict of two reviewers, also when the other has lost
+// its authority and nobody is left to take its place (R50).
+func TestR50_FewerReviewersThanMustAgreeGiveNoVerdict(t *testing.T) {
+	t.Parallel()
+	spec := testSpec()
+	spec.Reviewers = 2
+	d := reviewing(t, spec)
+	d.facts = &engine.Facts{Eligible: []string{"keeper", "writer", "auditor"}}
+	d.verdict("second", "met", "met")
+	d.verdict("auditor", "met", "met")
+	if d.status() != StatusWaitingIntervention || d.notes(NoteVerdict) != 0 {
+		t.Fatal(d.status(), d.lines())
+	}
+	d.owner(engine.MsgReply, "look again")
+	d.plan(revise(d.keep("fix"), reportStep("fix")))
+	d.finish("writer", engine.StatusDone, "i-17 was fixed") // byte for byte
+	if d.status() != StatusWaitingIntervention || d.m.st.Claim != "" {
+		t.Fatal(d.status(), d.lines())
+	}
+	// With a second reviewer the answer counts, and is not bought again.
+	d.facts = nil
+	d.control(engine.CommandResume)
+	for d.status() != StatusVerifying {
+		d.plan(revise(d.keep("fix"), reportStep("fix")))
+		d.finish("writer", engine.StatusDone, "i-17 was fixed")
+	}
+	d.verdict("second", "met", "met")
+	if d.status() != StatusCompleted || d.count(engine.OpReview) != 3 {
+		t.Fatal(d.status(), d.lines())
+	}
+}

@@ -43,7 +43,7 @@ type driver struct {
 	controls map[string]int    // newest control revision of each objective (R6)
 	done     map[string]bool   // terminal objectives (I12)
 	answers  map[string]engine.Answer
-	outputs  map[string]int // report version on which an output got its valid verdict (R53)
+	outputs  map[string]int // report version on which an output got its valid verdict, and each reviewer's (R53)
 }
 
 func testSpec() Spec {
@@ -304,7 +304,8 @@ func (d *driver) holds(o *objective) {
 }
 
 // sampledOnce: an output that has a valid verdict under an objective revision is
-// with no reviewer under a later version of the report (R53).
+// with no reviewer under a later version of the report, and one that a reviewer
+// has answered for is not with him again (R53).
 func (d *driver) sampledOnce(o *objective, r *report) {
 	d.t.Helper()
 	key := fmt.Sprint(o.ID, r.ObjectiveRevision, r.Output)
@@ -313,6 +314,15 @@ func (d *driver) sampledOnce(o *objective, r *report) {
 		d.outputs[key] = r.Ref.Version
 	case known && v != r.Ref.Version && r.asking():
 		d.t.Fatalf("R53: version %d of the report is the judged output of version %d and is reviewed again", r.Ref.Version, v)
+	}
+	for _, s := range r.Slots {
+		own := fmt.Sprint(key, " ", s.Agent)
+		switch v, known := d.outputs[own]; {
+		case s.Reply != nil && !known:
+			d.outputs[own] = r.Ref.Version
+		case known && s.Key != nil:
+			d.t.Fatalf("R53: version %d of the report is with %s again, who has judged its output in version %d", r.Ref.Version, s.Agent, v)
+		}
 	}
 }
 

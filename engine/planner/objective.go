@@ -120,10 +120,12 @@ type objective struct {
 	Report        *report    `json:"report"` // newest version of the current plan
 }
 
-// judgedOutput is an output with the valid verdict that it has.
+// judgedOutput is an output with the valid verdict that it has, or with the
+// answers that it has so far.
 type judgedOutput struct {
-	Output  string             `json:"output"` // outputDigest
-	Verdict engine.ReviewReply `json:"verdict"`
+	Output  string              `json:"output"`          // outputDigest
+	Verdict *engine.ReviewReply `json:"verdict"`         // nil while reviewers have still to answer
+	Slots   []slot              `json:"slots,omitempty"` // without a verdict: of those who have answered
 }
 
 // work is a task of the current plan, nil when there is none.

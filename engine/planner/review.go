@@ -49,15 +49,8 @@ func (m *Machine) review(t *turn, o *objective) error {
 		if err := m.bind(o, r); err != nil {
 			return err
 		}
-		for i := range o.Outputs {
-			if o.Outputs[i].Output == r.Output {
-				// The same unchanged output is never sent for review again: the
-				// verdict it has stands for this version too (R53).
-				v := o.Outputs[i].Verdict
-				v.Report = r.Ref
-				r.Verdict = &v
-				return t.note(NoteVerdict, m.verdictBody(o, "the unchanged output keeps its verdict", nil))
-			}
+		if m.recall(o, r); r.Verdict != nil {
+			return t.note(NoteVerdict, m.verdictBody(o, "the unchanged output keeps its verdict"))
 		}
 	}
 	if err := m.fillSlots(t, o); err != nil || o.Status != StatusVerifying {
@@ -235,28 +228,44 @@ func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 		return t.note(NoteInvalid, map[string]any{"report": r.Ref, "reviewer": s.Reviewer, "code": engine.CodeReviewInvalid, "why": cutRunes(err.Error(), maxIssueText), "calls": s.Spent})
 	}
 	s.Reply = &reply
+	r.Verdict = m.joint(r)
+	o.remember(r)
+	if r.Verdict == nil {
+		return nil
+	}
+	return t.note(NoteVerdict, m.verdictBody(o, ""))
+}
+
+// joint is the verdict of all reviewers together, nil while one of them or one
+// of those who must agree has still to answer.
+func (m *Machine) joint(r *report) *engine.ReviewReply {
 	var replies []engine.ReviewReply
-	var reviewers []string
 	for i := range r.Slots {
-		if r.Slots[i].Gone {
-			continue
-		}
-		if r.Slots[i].Reply == nil {
+		switch s := &r.Slots[i]; {
+		case s.Gone:
+		case s.Reply == nil:
 			return nil
+		default:
+			replies = append(replies, *s.Reply)
 		}
-		replies = append(replies, *r.Slots[i].Reply)
-		reviewers = append(reviewers, r.Slots[i].Reviewer)
+	}
+	if len(replies) < m.spec.Reviewers {
+		return nil
 	}
 	v := combine(replies)
-	r.Verdict = &v
-	o.forbid(r)
-	return t.note(NoteVerdict, m.verdictBody(o, "", reviewers))
+	return &v
 }
 
 // verdictBody is the stored verdict. A review judges the evidence supplied; it
 // does not certify that a source is genuine (R56).
-func (m *Machine) verdictBody(o *objective, why string, reviewers []string) map[string]any {
+func (m *Machine) verdictBody(o *objective, why string) map[string]any {
 	r := o.Report
+	var reviewers []string
+	for i := range r.Slots {
+		if r.Slots[i].Reply != nil {
+			reviewers = append(reviewers, r.Slots[i].Reviewer)
+		}
+	}
 	return map[string]any{
 		"objective": o.ID, "report": r.Ref, "overall": overall(*r.Verdict), "verdicts": r.Verdict.Verdicts,
 		"reviewers": sorted(reviewers), "current": o.boundNow(r), "why": why, "sourceAuthenticity": "not_assessed",
@@ -300,15 +309,68 @@ func (m *Machine) conclude(t *turn, o *objective) error {
 	return m.needReplan(t, o, "review_unmet")
 }
 
-// forbid keeps an output from being reviewed again: it has a valid verdict, and
-// another sample of the same judgement is nobody's to buy (R53). A verdict on
-// what the owner has corrected meanwhile is none on what he wants now.
-func (o *objective) forbid(r *report) {
-	if r.ObjectiveRevision != o.ObjectiveRevision || slices.ContainsFunc(o.Outputs, func(j judgedOutput) bool { return j.Output == r.Output }) {
+// remember keeps what has been said of an output, so that no reviewer is sent it
+// again: another sample of the same judgement is nobody's to buy (R53). What was
+// said of what the owner has corrected meanwhile is nothing on what he wants now.
+func (o *objective) remember(r *report) {
+	if r.ObjectiveRevision != o.ObjectiveRevision {
 		return
 	}
-	o.Outputs = append(o.Outputs, judgedOutput{Output: r.Output, Verdict: *r.Verdict})
+	i := o.judgedOutput(r)
+	if i < 0 {
+		i = len(o.Outputs)
+		o.Outputs = append(o.Outputs, judgedOutput{Output: r.Output})
+	}
+	j := &o.Outputs[i]
+	if j.Verdict != nil {
+		return
+	}
+	if j.Verdict = r.Verdict; j.Verdict != nil {
+		j.Slots = nil
+		return
+	}
+	for _, s := range r.Slots {
+		if s.Reply != nil && !slices.ContainsFunc(j.Slots, s.same) {
+			j.Slots = append(j.Slots, s)
+		}
+	}
 }
+
+// recall gives a version of the report what has been said of its output before:
+// the verdict, or the answers of single reviewers, except of those who wrote
+// some of the present work (R50, R53).
+func (m *Machine) recall(o *objective, r *report) {
+	i := o.judgedOutput(r)
+	if i < 0 {
+		return
+	}
+	j := &o.Outputs[i]
+	if j.Verdict != nil {
+		v := *j.Verdict
+		v.Report = r.Ref
+		r.Verdict = &v
+		return
+	}
+	authors := o.authors()
+	for _, s := range j.Slots {
+		if slices.Contains(authors, s.Agent) {
+			continue
+		}
+		reply := *s.Reply
+		reply.Report = r.Ref
+		r.Slots = append(slices.DeleteFunc(r.Slots, s.same), slot{Reviewer: s.Reviewer, Agent: s.Agent, Reply: &reply})
+	}
+	r.Verdict = m.joint(r)
+	o.remember(r)
+}
+
+// judgedOutput finds what is remembered of a version's output, -1 for nothing.
+func (o *objective) judgedOutput(r *report) int {
+	return slices.IndexFunc(o.Outputs, func(j judgedOutput) bool { return j.Output == r.Output })
+}
+
+// same reports that two slots are of one agent identity.
+func (s slot) same(other slot) bool { return s.Agent == other.Agent }
 
 // complete ends the objective: every criterion is met on the newest report and
 // nothing of the owner waits unread (R52, I3). The room's work is claimed once
