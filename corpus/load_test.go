@@ -84,6 +84,7 @@ func TestParse_FaultsNameFileAndLine(t *testing.T) {
 		{"fault target without identity", "tool: set_price, target: tea, call: 1, kind: ack_lost_after_commit", "tool: show, target: tea, call: 1, kind: slow", `:37: tool show declares no identity.target`},
 		{"lost acknowledgement of a read", "tool: set_price, target: tea", "tool: show", ":37: ack_lost_after_commit needs a tool with an effect; show reads"},
 		{"two faults on one call", "kind: ack_lost_after_commit}", "kind: ack_lost_after_commit}\n  - {id: f2, tool: set_price, target: tea, call: 1, kind: slow}", `:38: a fault's place, f2 at "call 1 of set_price on tea" is already used at shop/shop-one-01.yaml:37`},
+		{"tagged key", "split: dev", "!!str split: dev", ":4: the tag !!str is not read here"},
 		{"syntax, parser", "split: dev", "split: [dev", ":4: did not find expected"},
 		{"syntax, scanner", "split: dev", "split: a: b", ":4: mapping values are not allowed"},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/stats"
+	"github.com/agentrooms/qualify/strictyaml"
 )
 
 // SchemaPolicy is the schema name of policy files.
@@ -103,7 +104,7 @@ type Policy struct {
 	file   string
 	digest string // sha256:… of the file
 	text   []byte
-	src    *source
+	src    *strictyaml.Source
 }
 
 // Method says when a verdict may be asked for.
@@ -164,11 +165,11 @@ type Rule struct {
 // file names it in errors. The error is a Faults with every mistake found.
 func Parse(file string, data []byte) (*Policy, error) {
 	p := &Policy{file: file, text: slices.Clone(data)}
-	p.src = decode(file, data, p)
-	if len(p.src.faults) == 0 {
+	p.src = strictyaml.Decode(file, data, p, fileWords)
+	if len(p.src.Errors) == 0 {
 		p.check()
 	}
-	if err := p.src.faults.err(); err != nil {
+	if err := faults(p.src.Errors); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
@@ -210,43 +211,43 @@ func (p *Policy) check() {
 	s := p.src
 	require := func(ok bool, line int, format string, args ...any) {
 		if !ok {
-			s.addf(line, format, args...)
+			s.Addf(line, format, args...)
 		}
 	}
-	require(p.Schema == SchemaPolicy, s.line("schema"), "schema is %q; this version reads %s", p.Schema, SchemaPolicy)
-	require(nameRE.MatchString(p.Name), s.line("name"), "name %q is no name; use lower-case letters, digits, '.', '_' and '-'", p.Name)
-	require(p.Kind == KindMeasured || p.Kind == KindSimulation, s.line("kind"), "kind is %q; use %s or %s", p.Kind, KindMeasured, KindSimulation)
+	require(p.Schema == SchemaPolicy, s.Line("schema"), "schema is %q; this version reads %s", p.Schema, SchemaPolicy)
+	require(nameRE.MatchString(p.Name), s.Line("name"), "name %q is no name; use lower-case letters, digits, '.', '_' and '-'", p.Name)
+	require(p.Kind == KindMeasured || p.Kind == KindSimulation, s.Line("kind"), "kind is %q; use %s or %s", p.Kind, KindMeasured, KindSimulation)
 	if p.Alpha == 0 {
-		s.addf(s.line("alpha"), "alpha is 0 or missing; write the one-sided level of every step, such as alpha: 0.05")
+		s.Addf(s.Line("alpha"), "alpha is 0 or missing; write the one-sided level of every step, such as alpha: 0.05")
 	} else {
-		require(p.alphaIsSound(), s.line("alpha"), "alpha is %v; use a number from %v to 0.5, such as 0.05", p.Alpha, leastAlpha)
+		require(p.alphaIsSound(), s.Line("alpha"), "alpha is %v; use a number from %v to 0.5, such as 0.05", p.Alpha, leastAlpha)
 	}
 	if p.Power == 0 {
 		p.Power = defaultPower
 	}
-	require(p.Power > .5 && p.Power < 1, s.line("power"), "power is %v; use a number between 0.5 and 1, such as 0.8", p.Power)
+	require(p.Power > .5 && p.Power < 1, s.Line("power"), "power is %v; use a number between 0.5 and 1, such as 0.8", p.Power)
 	if p.Multiplicity == "" {
 		p.Multiplicity = MultiplicityHolm
 	}
 	require(slices.Contains([]Multiplicity{MultiplicityHolm, MultiplicityMaxStat, MultiplicityNone}, p.Multiplicity),
-		s.line("multiplicity"), "multiplicity is %q; use %s, %s or %s", p.Multiplicity, MultiplicityHolm, MultiplicityMaxStat, MultiplicityNone)
+		s.Line("multiplicity"), "multiplicity is %q; use %s, %s or %s", p.Multiplicity, MultiplicityHolm, MultiplicityMaxStat, MultiplicityNone)
 	p.checkSequential(require)
 	p.checkPlanning(require)
 	p.checkPreconditions(require)
-	require(p.LogHead == "" || headRE.MatchString(p.LogHead), s.line("log_head"), "log_head is %q; give the head that qualify freeze log --verify prints, 64 hex digits", p.LogHead)
-	require(len(p.Rules) > 0, s.line("rules"), "rules is empty; a policy without rules decides nothing")
+	require(p.LogHead == "" || headRE.MatchString(p.LogHead), s.Line("log_head"), "log_head is %q; give the head that qualify freeze log --verify prints, 64 hex digits", p.LogHead)
+	require(len(p.Rules) > 0, s.Line("rules"), "rules is empty; a policy without rules decides nothing")
 	seen := map[string]int{}
 	deciding := false
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if j, twice := seen[r.ID]; twice {
-			s.addf(s.line("rules", i, "id"), "rule %q is also the rule in line %d; give it another id", r.ID, s.line("rules", j, "id"))
+			s.Addf(s.Line("rules", i, "id"), "rule %q is also the rule in line %d; give it another id", r.ID, s.Line("rules", j, "id"))
 		}
 		seen[r.ID] = i
 		p.checkRule(i, r)
 		deciding = deciding || r.Severity != SeverityAdvisory
 	}
-	require(len(p.Rules) == 0 || deciding, s.line("rules"), "every rule is advisory; at least one must be required or veto")
+	require(len(p.Rules) == 0 || deciding, s.Line("rules"), "every rule is advisory; at least one must be required or veto")
 }
 
 type requireFunc func(ok bool, line int, format string, args ...any)
@@ -263,13 +264,13 @@ func (p *Policy) checkSequential(require requireFunc) {
 		}
 		if p.Alpha > 0 && p.Alpha < .5 {
 			_, err := stats.SpendingLooks(q.Spending, p.Alpha, q.At, stats.UpperSide)
-			require(err == nil, s.line("sequential", "at"), "the looks cannot be used: %v; give increasing shares that end with 1, such as [0.5, 1]", err)
+			require(err == nil, s.Line("sequential", "at"), "the looks cannot be used: %v; give increasing shares that end with 1, such as [0.5, 1]", err)
 		}
-		require(len(q.At) > 0 && q.At[len(q.At)-1] == 1, s.line("sequential", "at"), "the last look must be at 1, when every planned trial is done")
+		require(len(q.At) > 0 && q.At[len(q.At)-1] == 1, s.Line("sequential", "at"), "the last look must be at 1, when every planned trial is done")
 	case MethodFixed, MethodEProcess:
-		require(len(q.At) == 0 && q.Spending == "", s.line("sequential"), "at and spending belong to method %s", MethodLooks)
+		require(len(q.At) == 0 && q.Spending == "", s.Line("sequential"), "at and spending belong to method %s", MethodLooks)
 	default:
-		require(false, s.line("sequential", "method"), "sequential.method is %q; use %s, %s or %s", q.Method, MethodFixed, MethodLooks, MethodEProcess)
+		require(false, s.Line("sequential", "method"), "sequential.method is %q; use %s, %s or %s", q.Method, MethodFixed, MethodLooks, MethodEProcess)
 	}
 }
 
@@ -289,7 +290,7 @@ func (p *Policy) checkPlanning(require requireFunc) {
 		if *x.v == 0 {
 			*x.v = x.value
 		}
-		require(*x.v > x.from && *x.v <= x.to, p.src.line("planning", x.name), "planning.%s is %v; use a number above %v, at most %v", x.name, *x.v, x.from, x.to)
+		require(*x.v > x.from && *x.v <= x.to, p.src.Line("planning", x.name), "planning.%s is %v; use a number above %v, at most %v", x.name, *x.v, x.from, x.to)
 	}
 }
 
@@ -298,15 +299,15 @@ func (p *Policy) checkPreconditions(require requireFunc) {
 	seen := map[string]int{}
 	for i := range p.Preconditions {
 		c := &p.Preconditions[i]
-		require(slices.Contains(Preconditions(), c.ID), s.line("preconditions", i, "id"), "precondition %q is unknown; there are %s", c.ID, strings.Join(Preconditions(), ", "))
+		require(slices.Contains(Preconditions(), c.ID), s.Line("preconditions", i, "id"), "precondition %q is unknown; there are %s", c.ID, strings.Join(Preconditions(), ", "))
 		if j, twice := seen[c.ID]; twice {
-			s.addf(s.line("preconditions", i, "id"), "precondition %q stands in line %d already; take one out", c.ID, s.line("preconditions", j, "id"))
+			s.Addf(s.Line("preconditions", i, "id"), "precondition %q stands in line %d already; take one out", c.ID, s.Line("preconditions", j, "id"))
 		}
 		seen[c.ID] = i
 		if c.Severity == "" {
 			c.Severity = SeverityRequired
 		}
-		require(c.Severity == SeverityRequired || c.Severity == SeverityAdvisory, s.line("preconditions", i, "severity"),
+		require(c.Severity == SeverityRequired || c.Severity == SeverityAdvisory, s.Line("preconditions", i, "severity"),
 			"severity is %q; a precondition is %s or %s", c.Severity, SeverityRequired, SeverityAdvisory)
 	}
 }
@@ -314,7 +315,7 @@ func (p *Policy) checkPreconditions(require requireFunc) {
 func (p *Policy) checkRule(i int, r *Rule) {
 	s := p.src
 	fail := func(field, format string, args ...any) {
-		s.addf(s.line("rules", i, field), "rule %s: %s", orNumber(r.ID, i), fmt.Sprintf(format, args...))
+		s.Addf(s.Line("rules", i, field), "rule %s: %s", orNumber(r.ID, i), fmt.Sprintf(format, args...))
 	}
 	if !nameRE.MatchString(r.ID) {
 		fail("id", "id %q is no name; use lower-case letters, digits, '.', '_' and '-'", r.ID)
@@ -467,7 +468,7 @@ func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 // Fits checks the policy against a campaign's arms and cases: an arm, family or
 // tag that is not there would make a rule about nothing. The error is a Faults.
 func (p *Policy) Fits(arms []string, cases []evaluator.TableCase) error {
-	var found Faults
+	var found strictyaml.Faults
 	families, tags := map[string]bool{}, map[string]bool{}
 	for _, c := range cases {
 		families[c.Family] = true
@@ -478,9 +479,9 @@ func (p *Policy) Fits(arms []string, cases []evaluator.TableCase) error {
 	add := func(i int, field, format string, args ...any) {
 		line := 0
 		if p.src != nil {
-			line = p.src.line("rules", i, field)
+			line = p.src.Line("rules", i, field)
 		}
-		found = append(found, &Fault{p.file, line, fmt.Sprintf("rule %s: %s", p.Rules[i].ID, fmt.Sprintf(format, args...))})
+		found = append(found, &strictyaml.Fault{File: p.file, Line: line, Text: fmt.Sprintf("rule %s: %s", p.Rules[i].ID, fmt.Sprintf(format, args...))})
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
@@ -497,7 +498,7 @@ func (p *Policy) Fits(arms []string, cases []evaluator.TableCase) error {
 			add(i, "scope", "no case of the campaign has tag %q", r.scopeName)
 		}
 	}
-	return found.err()
+	return faults(found)
 }
 
 // in selects the cases of the rule's scope; nil selects all.

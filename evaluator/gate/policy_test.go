@@ -87,6 +87,9 @@ func TestPolicy_MistakesNameFileLineAndWhatToDo(t *testing.T) {
 		{"e-process over money", "sequential: {method: fixed}", "sequential: {method: e_process}", ""},
 		{"alias", "name: mine", "name: &a mine", ""},
 		{"second document", "schema: q", "---\nschema: q", ""},
+		{"syntax, parser", "name: mine", "name: [mine", "p.yaml:2: did not find expected"},
+		{"tagged key", "name: mine", "!!str name: mine", "p.yaml:2: tags are not read here"},
+		{"alias as a key", "name: mine\nkind: measured", "name: &a kind\n*a : measured", "p.yaml:3: aliases are not read here"},
 	} {
 		text := strings.Replace(soundPolicy, tc.old, tc.with, 1)
 		if text == soundPolicy {

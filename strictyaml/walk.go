@@ -1,4 +1,4 @@
-package corpus
+package strictyaml
 
 import (
 	"reflect"
@@ -20,7 +20,7 @@ func (s *Source) strict(n *yaml.Node, t reflect.Type) {
 		t = nil
 	}
 	if n.Style&yaml.TaggedStyle != 0 {
-		s.Addf(n.Line, "the tag %s is not read here; write the plain value", clipped(n.Tag))
+		s.say(n.Line, Tag, "the tag "+clipped(n.Tag)+" is not read here; write the plain value", "")
 		return
 	}
 	switch n.Kind {
@@ -34,13 +34,14 @@ func (s *Source) strict(n *yaml.Node, t reflect.Type) {
 				s.Addf(key.Line, "merge keys are not read here; write the fields out")
 				continue
 			}
+			s.strict(key, nil)
 			s.strict(n.Content[i+1], childType(t, key.Value))
 		}
 	case yaml.SequenceNode:
 		elem := elemType(t)
 		for _, c := range n.Content {
 			if elem != nil && c.ShortTag() == "!!null" {
-				s.Addf(c.Line, "a list entry without a value")
+				s.say(c.Line, NoValue, "a list entry without a value", "")
 				continue
 			}
 			s.strict(c, elem)
