@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/agentrooms/qualify/evaluator/stats"
 )
 
@@ -153,8 +151,7 @@ func SmallestDetectable(se, df, alpha, power float64) float64 {
 	if !(se > 0) || !(df > 0) {
 		return 0
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
-	return (t.Quantile(1-alpha) + t.Quantile(power)) * se
+	return (stats.StudentQuantile(1-alpha, df) + stats.StudentQuantile(power, df)) * se
 }
 
 // Figures of the comparison of two campaigns, all fixed before any data.
@@ -302,8 +299,7 @@ func (d *Difference) these(p *Paired, mean float64) {
 		d.These.Reason = "no case varies from trial to trial"
 		return
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(p.NoiseDF)}
-	half := t.Quantile(1-(1-compareLevel)/2) * se
+	half := stats.StudentQuantile(1-(1-compareLevel)/2, float64(p.NoiseDF)) * se
 	d.These.CI95 = &Interval{Num(mean - half), Num(mean + half)}
 }
 

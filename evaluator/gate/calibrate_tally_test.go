@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/evaluator/stats"
 )
 
 // cell is one truth under one design; tally is what its campaigns gave.
@@ -34,7 +35,7 @@ func (t *tally) critical(df float64) float64 {
 	if q, ok := t.criticals[df]; ok {
 		return q
 	}
-	q := quantile(df, .975)
+	q := stats.StudentQuantile(.975, df)
 	t.criticals[df] = q
 	return q
 }

@@ -113,7 +113,7 @@ func (g *judge) tTest(t *test, m *evaluator.Metric, c contrast, d *stats.Differe
 	}
 	t.pass, t.fail, t.testable = one.P, 1-one.P, true
 	f.P = pNum(one.P)
-	half := quantile(df, 1-g.look.alpha) * se
+	half := stats.StudentQuantile(1-g.look.alpha, df) * se
 	lo, hi := c.turn*d.Mean-half, c.turn*d.Mean+half
 	mde := evaluator.SmallestDetectable(se, df, g.look.alpha, g.policy.Power)
 	if c.scaled == 0 {
@@ -197,7 +197,7 @@ func (g *judge) these(f *Figure, p *evaluator.Paired) {
 		return
 	}
 	se := math.Sqrt(p.NoiseVar)
-	half := quantile(float64(p.NoiseDF), 1-g.look.alpha) * se
+	half := stats.StudentQuantile(1-g.look.alpha, float64(p.NoiseDF)) * se
 	mean := float64(*f.Value)
 	f.These = &TheseCases{evaluator.Num(se), evaluator.Num(mean - half), evaluator.Num(mean + half)}
 }

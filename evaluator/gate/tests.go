@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/stats"
 )
@@ -245,7 +243,7 @@ func (g *judge) bounds(t *test, m *evaluator.Metric, d *stats.Difference, refusa
 		return 0, 0, nil
 	default:
 		se, df := g.errorOf(t, d)
-		half := quantile(df, level) * se
+		half := stats.StudentQuantile(level, df) * se
 		lo, hi = d.Mean-half, d.Mean+half
 		if m.Rare { // a count: its error may be small by chance
 			units := t.weights.units
@@ -319,8 +317,4 @@ func (w *weights) exact(mean, level float64, flat bool) (lo, hi float64, err err
 	}
 	lo, err = of(units).ClopperPearsonLower(level)
 	return lo, hi, err
-}
-
-func quantile(df, level float64) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(level)
 }

@@ -27,5 +27,10 @@ func tUpper(tail, df float64) float64 {
 	return bisect(0, hi, func(x float64) bool { return d.Survival(x) > tail })
 }
 
+// StudentQuantile is the value that Student's t of df degrees of freedom, above
+// 0, stays below with probability p, in (0, 1). Right in the far tail and at any
+// df, where the library's own is not (see tUpper).
+func StudentQuantile(p, df float64) float64 { return tUpper(1-p, df) }
+
 // tTwoSided is the critical value of a two-sided interval of the level.
 func tTwoSided(level, df float64) float64 { return tUpper((1-level)/2, df) }
