@@ -402,34 +402,40 @@ func clamp(p float64) float64 { return math.Max(0, math.Min(1, p)) }
 // betDifference is the e-process of a comparison: each family, in the order of
 // the names, is one stake, up to the first that is not whole.
 func (g *judge) betDifference(t *test, m *evaluator.Metric, c contrast) error {
-	good, err := stats.NewBetting(stats.BettingRule{Low: -1, High: 1, Null: c.threshold})
-	if err != nil {
-		return err
-	}
-	bad, err := stats.NewBetting(stats.BettingRule{Low: -1, High: 1, Null: -c.threshold})
-	if err != nil {
-		return err
-	}
 	if !m.Bounded {
 		t.undecided(CodeLook, "an e-process needs a metric between 0 and 1, and %s is none", m.Name)
 		return nil
 	}
-	sums, err := stats.FamilySums(c.pairs)
+	t.testable = true
+	_, err := g.bet(t, c.pairs, stats.BettingRule{Low: -1, High: 1, Null: c.threshold})
+	return err
+}
+
+// bet stakes the families' means of pairs on more than rule.Null, and against it
+// on less; it gives the p values of both, and the bet against.
+func (g *judge) bet(t *test, pairs []stats.Pair, rule stats.BettingRule) (bad *stats.Betting, err error) {
+	sums, err := stats.FamilySums(pairs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, s := range g.staked(t, sums) {
-		x := math.Max(-1, math.Min(1, s.T/s.N))
+	good, err := stats.NewBetting(rule)
+	if err != nil {
+		return nil, err
+	}
+	if bad, err = stats.NewBetting(stats.BettingRule{Low: -rule.High, High: -rule.Low, Null: -rule.Null}); err != nil {
+		return nil, err
+	}
+	for _, f := range g.staked(t, sums) {
+		x := math.Max(rule.Low, math.Min(rule.High, f.T/f.N))
 		if _, err := good.Add(x); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := bad.Add(-x); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	t.wealth(good, bad)
-	t.testable = true
-	return nil
+	return bad, nil
 }
 
 // betRate is the e-process of an absolute rule.
@@ -443,29 +449,10 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 	for i, v := range s.Values {
 		pairs[i] = stats.Pair{Family: s.Families[i], A: turn * v}
 	}
-	sums, err := stats.FamilySums(pairs)
+	bad, err := g.bet(t, pairs, stats.BettingRule{Low: math.Min(turn, 0), High: math.Max(turn, 0), Null: turn * limit})
 	if err != nil {
 		return err
 	}
-	low, high := math.Min(turn, 0), math.Max(turn, 0)
-	good, err := stats.NewBetting(stats.BettingRule{Low: low, High: high, Null: turn * limit})
-	if err != nil {
-		return err
-	}
-	bad, err := stats.NewBetting(stats.BettingRule{Low: -high, High: -low, Null: -turn * limit})
-	if err != nil {
-		return err
-	}
-	for _, f := range g.staked(t, sums) {
-		x := math.Max(low, math.Min(high, f.T/f.N))
-		if _, err := good.Add(x); err != nil {
-			return err
-		}
-		if _, err := bad.Add(-x); err != nil {
-			return err
-		}
-	}
-	t.wealth(good, bad)
 	alpha := round(g.look.alpha)
 	t.pass, t.fail = round(t.pass), round(t.fail)
 	switch {
@@ -486,11 +473,12 @@ func (g *judge) betRate(t *test, m *evaluator.Metric, s *evaluator.Sample, limit
 // holds only while what was staked stays (stats.Betting).
 func (g *judge) staked(t *test, sums []stats.FamilySum) []stats.FamilySum {
 	open := map[string]bool{}
+	arms := g.armIndices()
+	toCome := g.evidence.Status == StatusRunning || g.evidence.Status == StatusStopped
 	for c := range g.table.Cases {
 		for i := range g.table.Trials {
-			for _, a := range g.armIndices() {
+			for _, a := range arms {
 				state := g.table.Row(a, c, i).State
-				toCome := g.evidence.Status == StatusRunning || g.evidence.Status == StatusStopped
 				if state == evaluator.TrialNotRun || state == evaluator.TrialMissing && toCome {
 					open[g.table.Cases[c].Family] = true
 				}

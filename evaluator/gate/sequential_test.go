@@ -292,3 +292,14 @@ func TestQ5_RoundingIsNoCertainty(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEProcessOfACountShowsNothing: an advisory comparison of a metric
+// without bounds is undecided, whatever its margin, and no error.
+func TestAnEProcessOfACountShowsNothing(t *testing.T) {
+	t.Parallel()
+	count := "id: few, step: safety, severity: advisory, metric: owner_corrections, arm: planner, comparison: noninferior_to legacy, margin: 5"
+	v := evaluate(t, policyOf(t, "sequential: {method: e_process}\n", count, ruleBetter), campaign(t, 12, 2, 5, 1, good))
+	if r := v.Rules[0]; r.Verdict != Inconclusive || len(r.Reasons) == 0 || r.Reasons[0].Code != CodeLook {
+		t.Errorf("%s %v", r.Verdict, r.Reasons)
+	}
+}

@@ -78,6 +78,14 @@ func codes(v Verdict) []Code {
 func TestQ5_EveryReasonIsReached(t *testing.T) {
 	t.Parallel()
 	big := func(t *testing.T) Evidence { return campaign(t, 48, 2, 5, 1, good) }
+	stopped := func(cells int) func(*testing.T) Evidence { // by a ceiling, which cut the cells
+		return func(t *testing.T) Evidence {
+			e := big(t)
+			cut(e, cells)
+			e.Status = StatusStopped
+			return e
+		}
+	}
 	for _, tc := range []struct {
 		name     string
 		code     Code
@@ -114,12 +122,7 @@ func TestQ5_EveryReasonIsReached(t *testing.T) {
 			cut(e, 3)
 			return e
 		}},
-		{"ended by a ceiling", CodeCeiling, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
-			e := big(t)
-			cut(e, 3)
-			e.Status = StatusStopped
-			return e
-		}},
+		{"ended by a ceiling", CodeCeiling, Inconclusive, rules("", ruleBetter), stopped(3)},
 		{"void results", CodeVoid, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
 			e := big(t)
 			e.Void = 1
@@ -142,18 +145,8 @@ func TestQ5_EveryReasonIsReached(t *testing.T) {
 			e.Status = StatusCancelled
 			return e
 		}},
-		{"before the first look", CodeLook, Inconclusive, rules("sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), func(t *testing.T) Evidence {
-			e := big(t)
-			cut(e, 300)
-			e.Status = StatusStopped
-			return e
-		}},
-		{"a point at an early look", CodeLook, Inconclusive, rules("sequential: {method: looks, at: [0.5, 1]}\n", ruleVeto), func(t *testing.T) Evidence {
-			e := big(t)
-			cut(e, 100)
-			e.Status = StatusStopped
-			return e
-		}},
+		{"before the first look", CodeLook, Inconclusive, rules("sequential: {method: looks, at: [0.5, 1]}\n", ruleBetter), stopped(300)},
+		{"a point at an early look", CodeLook, Inconclusive, rules("sequential: {method: looks, at: [0.5, 1]}\n", ruleVeto), stopped(100)},
 		{"simulated evidence", CodeSimulated, Inconclusive, rules("", ruleBetter), func(t *testing.T) Evidence {
 			e := big(t)
 			e.Word = evaluator.EvidenceSimulated
