@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/agentrooms/qualify/evaluator"
 )
@@ -12,13 +11,13 @@ func runFreeze(f *evaluator.RunFreeze) string {
 	if f == nil {
 		return "no freeze, and no holdout was opened"
 	}
-	s := fmt.Sprintf("freeze: %s; holdout openings: %s", Clean(f.ID), openings(f))
+	s := fmt.Sprintf("freeze: %s; holdout openings: %d%s", Clean(f.ID), f.Openings, logWords(&f.Openings, f.AllOpenings, f.Rows, f.Head))
 	if f.Reopen != "" {
 		s += "; opened again: " + Clean(f.Reopen)
 	}
 	switch {
 	case len(f.Void) > 0:
-		s += fmt.Sprintf("; VOID: %s, which enter no figure", plural(len(f.Void), "result", "results"))
+		s += voidWords(len(f.Void))
 	case f.Verified:
 		s += "; verified before, between batches and after"
 	default:
@@ -27,11 +26,16 @@ func runFreeze(f *evaluator.RunFreeze) string {
 	return s
 }
 
-// openings is the count of openings in the log that has it.
-func openings(f *evaluator.RunFreeze) string {
-	all := ""
-	if f.AllOpenings != f.Openings {
-		all = fmt.Sprintf(" (%d under any freeze)", f.AllOpenings)
+// logWords tell of the log that has a count of openings: all of them where the
+// count is another, its rows and head.
+func logWords(openings *int, all, rows int, head string) string {
+	others := ""
+	if openings == nil || *openings != all {
+		others = fmt.Sprintf(" (%d under any freeze)", all)
 	}
-	return fmt.Sprintf("%d%s in log of %s, head %s", f.Openings, all, plural(f.Rows, "row", "rows"), strings.TrimSpace(Clean(f.Head)))
+	return fmt.Sprintf("%s in log of %s, head %s", others, plural(rows, "row", "rows"), Clean(head))
+}
+
+func voidWords(n int) string {
+	return fmt.Sprintf("; VOID: %s, which enter no figure", plural(n, "result", "results"))
 }

@@ -134,13 +134,10 @@ func freezeLine(doc *gate.Document) string {
 		openings = "holdout openings: " + strconv.Itoa(*doc.Freeze.Openings)
 	}
 	if l := doc.Freeze.Log; l != nil {
-		if n := doc.Freeze.Openings; n == nil || *n != l.Openings {
-			openings += fmt.Sprintf(" (%d under any freeze)", l.Openings)
-		}
-		openings += fmt.Sprintf(" in log of %s, head %s", plural(l.Rows, "row", "rows"), Clean(l.Head))
+		openings += logWords(doc.Freeze.Openings, l.Openings, l.Rows, l.Head)
 	}
 	if n := len(doc.Freeze.Void); n > 0 {
-		openings += fmt.Sprintf("; VOID: %s, which enter no figure", plural(n, "result", "results"))
+		openings += voidWords(n)
 	}
 	return id + "; " + openings
 }
