@@ -102,7 +102,7 @@ func (m *Machine) adopt(t *turn, e *entry, in interpreting, env engine.PlanEnvel
 	}
 	c.objective = engine.StableID("obj_", e.Event)
 	if o != nil {
-		c.objective, c.criteria = o.ID, o.criteria(&m.spec)
+		c.objective, c.criteria = o.ID, m.spec.criteria(o.Criteria)
 		c.full = len(o.TaskIDs)+MaxSteps > maxTaskIDs
 	} else {
 		criteria, issues := m.chosen(env.Criteria)

@@ -108,7 +108,7 @@ const TaskUncertain = "uncertain"
 // Lost implements engine.CallGuard (R43, R67).
 func (m *Machine) Lost(key engine.OpKey) string {
 	if in := m.st.Interpret; in != nil && in.Key == key {
-		if in.Revision != m.st.Revision || !m.unmoved(*in, in.Focus) {
+		if m.overtaken(*in) {
 			return engine.CodeStaleRevision
 		}
 		return ""

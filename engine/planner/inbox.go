@@ -127,11 +127,8 @@ func (m *Machine) eligibleAgents(t *turn) []string {
 // entry. One need of an objective at a time: further causes join it, and its
 // interpretation sees them all.
 func (m *Machine) needReplan(t *turn, o *objective, reason string) error {
-	for i := range m.st.Inbox {
-		e := &m.st.Inbox[i]
-		if e.Origin == OriginInternal && e.Objective == o.ID && (e.Status == EntryPending || e.Status == EntryInterpreting) {
-			return nil
-		}
+	if m.st.interpretable(OriginInternal, o) {
+		return nil
 	}
 	o.Replans++
 	m.st.Seq++

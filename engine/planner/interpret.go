@@ -146,7 +146,7 @@ func (m *Machine) planRequest(t *turn, e *entry) (*engine.PlanRequest, error) {
 	if req.Messages, err = m.shownMessages(); err != nil {
 		return nil, err
 	}
-	if req.Progress, err = m.progress(o, true); err != nil {
+	if req.Progress, err = m.progress(o); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -206,7 +206,7 @@ func (m *Machine) onInterpretation(t *turn) error {
 	if refusal != nil {
 		// No call was made: it does not count for the cap. The entry waits
 		// until the owner speaks again (R64).
-		if in.Revision != m.st.Revision || !m.unmoved(in, in.Focus) {
+		if m.overtaken(in) {
 			return m.stale(t, e, in, in.Focus) // a control change overtook the call before it was made
 		}
 		e.Spent--
@@ -243,7 +243,7 @@ func (m *Machine) onProposal(t *turn, e *entry, in interpreting) error {
 	if !reply.Text.Loaded() {
 		return fmt.Errorf("the reply is not loaded")
 	}
-	if in.Revision != m.st.Revision || !m.unmoved(in, in.Focus) {
+	if m.overtaken(in) {
 		return m.stale(t, e, in, in.Focus)
 	}
 	env, issues := ParseEnvelope(reply.Text.S)
@@ -272,6 +272,12 @@ func (m *Machine) onProposal(t *turn, e *entry, in interpreting) error {
 		return m.refuse(t, e, issues)
 	}
 	return m.decide(t, e, in, env)
+}
+
+// overtaken reports that the owner has corrected something since the reasoner
+// was asked, or that the objective it was asked about has moved (R23).
+func (m *Machine) overtaken(in interpreting) bool {
+	return in.Revision != m.st.Revision || !m.unmoved(in, in.Focus)
 }
 
 // unmoved reports that an objective is where it was when the reasoner was

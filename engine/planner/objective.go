@@ -152,14 +152,3 @@ func (o *objective) step(key string) *work {
 func (o *objective) head() head {
 	return head{ID: o.ID, ObjectiveRevision: o.ObjectiveRevision, ControlRevision: o.ControlRevision, PlanVersion: o.Plan.Version}
 }
-
-// criteria are the room's criteria that the objective is to meet.
-func (o *objective) criteria(s *Spec) []engine.Criterion {
-	var out []engine.Criterion
-	for _, c := range s.Criteria {
-		if slices.Contains(o.Criteria, c.ID) {
-			out = append(out, c)
-		}
-	}
-	return out
-}

@@ -132,7 +132,7 @@ func (m *Machine) fillSlots(t *turn, o *objective) error {
 func (m *Machine) ask(t *turn, o *objective, s *slot) error {
 	r := o.Report
 	req := engine.ReviewRequest{
-		Schema: engine.FormatReview, Report: r.Ref, ReportText: r.Text, Criteria: o.criteria(&m.spec),
+		Schema: engine.FormatReview, Report: r.Ref, ReportText: r.Text, Criteria: m.spec.criteria(o.Criteria),
 		CriteriaRevision: r.CriteriaRevision, ObjectiveRevision: r.ObjectiveRevision, ControlRevision: r.ControlRevision,
 	}
 	var err error
@@ -164,7 +164,7 @@ func (m *Machine) ask(t *turn, o *objective, s *slot) error {
 // evidence is the account that a reviewer is shown: of the objective's tasks,
 // of superseded ones and of conversations; not of other objectives.
 func (m *Machine) evidence(o *objective) ([]engine.TaskProgress, error) {
-	all, err := m.progress(o, true)
+	all, err := m.progress(o)
 	if err != nil || len(m.st.Open) < 2 {
 		return all, err
 	}
@@ -222,7 +222,7 @@ func (m *Machine) onReview(t *turn, o *objective, s *slot) error {
 		s.Gone = true
 		return t.note(NoteRejected, map[string]any{"reviewer": s.Reviewer, "code": engine.CodeForbidden, "why": "not authorized when the verdict came"})
 	}
-	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, o.criteria(&m.spec))
+	reply, err := ParseVerdict(t.ev.Reply.Text.S, r.Ref, m.spec.criteria(o.Criteria))
 	if err != nil {
 		s.Invalid++
 		return t.note(NoteInvalid, map[string]any{"report": r.Ref, "reviewer": s.Reviewer, "code": engine.CodeReviewInvalid, "why": cutRunes(err.Error(), maxIssueText), "calls": s.Spent})

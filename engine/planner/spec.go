@@ -183,6 +183,17 @@ func (s *Spec) criterion(id string) *engine.Criterion {
 	return nil
 }
 
+// criteria are the room's criteria of some ids, in the room's order.
+func (s *Spec) criteria(ids []string) []engine.Criterion {
+	var out []engine.Criterion
+	for _, c := range s.Criteria {
+		if slices.Contains(ids, c.ID) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // coordinatorSystem is the reasoner's system prompt: the host's text, then the
 // facts a plan must respect and PlanRequest does not carry.
 func (s *Spec) coordinatorSystem() string {

@@ -115,9 +115,6 @@ func (m *Machine) keepEvidence(w *work) {
 func (m *Machine) keptTasks(o, prev *objective) []keptTask {
 	st := &m.st
 	var out []keptTask
-	if prev == nil {
-		prev = o
-	}
 	if prev != nil {
 		for _, w := range prev.Works {
 			status := st.taskStatus(w.Step.TaskID)
@@ -194,17 +191,11 @@ func (m *Machine) startTask(t *turn, o *objective, w *work) error {
 	}
 	agent := m.spec.agent(s.Participant)
 	tools := slices.DeleteFunc(slices.Clone(s.Tools), func(name string) bool { return !slices.Contains(agent.Tools, name) })
-	var criteria []engine.Criterion
-	for _, c := range m.spec.Criteria {
-		if slices.Contains(s.Criteria, c.ID) {
-			criteria = append(criteria, c)
-		}
-	}
 	w.Session = session.New(session.Config{
 		Agent: s.Participant, Role: engine.RoleSpecialist, Kind: engine.OpSpecialist, Cause: s.TaskID, Task: s.TaskID,
 		System: session.SystemPrompt(session.SystemData{
 			ID: s.Participant, Description: agent.Description, Owner: m.spec.Owner,
-			Goal: m.spec.Goal, Criteria: criteria, Tools: tools,
+			Goal: m.spec.Goal, Criteria: m.spec.criteria(s.Criteria), Tools: tools,
 		}),
 		Tools: tools, Once: m.spec.Once,
 	})
@@ -447,10 +438,10 @@ func (m *Machine) onOrphan(t *turn, i int) error {
 	return t.note(NoteLate, map[string]any{"task": w.Step.TaskID, "op": t.ev.Op})
 }
 
-// progress is the engine's own account of the current tasks of an objective
-// and, with history, of the other open objectives, of superseded tasks and of
+// progress is the engine's own account of the current tasks of an objective,
+// if any, then of the other open objectives, of superseded tasks and of
 // conversations that called tools (R22).
-func (m *Machine) progress(o *objective, history bool) ([]engine.TaskProgress, error) {
+func (m *Machine) progress(o *objective) ([]engine.TaskProgress, error) {
 	out := []engine.TaskProgress{}
 	several := len(m.st.Open) > 1
 	add := func(w *work, status string, current bool) error {
@@ -486,9 +477,6 @@ func (m *Machine) progress(o *objective, history bool) ([]engine.TaskProgress, e
 		if err := current(o); err != nil {
 			return nil, err
 		}
-	}
-	if !history {
-		return out, nil
 	}
 	for _, other := range m.st.Open {
 		if other == o {
