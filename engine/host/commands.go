@@ -143,18 +143,14 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 	if o.Status != store.OpUncertain {
 		return nil, engine.Errorf(engine.CodeConflict, "operation %s is %s: nothing is to be reconciled", op, o.Status)
 	}
-	none := engine.Errorf(engine.CodeUncertain, "there is no evidence of operation %s; its hold stays", op)
-	if s.cfg.Ports.Reconciler == nil {
-		return nil, none
-	}
-	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, inquiry(ref, o))
+	e, err := s.evidence(ctx, ref, o)
 	if err != nil {
-		return nil, coded(fmt.Errorf("evidence of operation %s: %w", op, err))
+		return nil, err
 	}
 	rec := store.Reconciliation{Executed: e.Outcome == engine.ReconciledExecuted, Proof: oneLine(e.Proof)}
 	switch {
 	case e.Outcome == "":
-		return nil, none
+		return nil, engine.Errorf(engine.CodeUncertain, "there is no evidence of operation %s; its hold stays", op)
 	case e.Proof == "", !rec.Executed && e.Outcome != engine.ReconciledNotExecuted:
 		return nil, engine.Errorf(engine.CodeValidation, "evidence of operation %s: outcome %q with proof %q", op, e.Outcome, e.Proof)
 	case e.Micros != nil && *e.Micros < 0:
@@ -181,12 +177,12 @@ func (s *Service) reconcile(ctx context.Context, ref Ref, id, op string) (*engin
 // by an order that a crash cut short, or by a reply that came late. The money
 // is settled; the port may still have the reply that the work waits for.
 func (s *Service) again(ctx context.Context, ref Ref, o store.Op) (*engine.CommandFound, error) {
-	if !o.Reconciled.Executed || s.cfg.Ports.Reconciler == nil {
-		return found(o.Reconciled.Executed, nil), nil
+	if !o.Reconciled.Executed {
+		return found(false, nil), nil
 	}
-	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, inquiry(ref, o))
+	e, err := s.evidence(ctx, ref, o)
 	if err != nil {
-		return nil, coded(fmt.Errorf("evidence of operation %s: %w", o.ID, err))
+		return nil, err
 	}
 	if e.Outcome != engine.ReconciledExecuted {
 		e.Result = nil
@@ -206,11 +202,19 @@ func oneLine(text string) string {
 	return text
 }
 
-// inquiry is what a Reconciler is asked about a stored operation.
-func inquiry(ref Ref, o store.Op) Operation {
-	return Operation{
-		Op: o.ID, Room: ref, Role: o.Role, Participant: o.Agent, Task: o.Task, BoundMicros: o.ReservedMicros, RequestDigest: o.RequestDigest,
+// evidence is what the Reconciler port, if there is one, knows of a stored
+// operation.
+func (s *Service) evidence(ctx context.Context, ref Ref, o store.Op) (Evidence, error) {
+	if s.cfg.Ports.Reconciler == nil {
+		return Evidence{}, nil
 	}
+	e, err := s.cfg.Ports.Reconciler.Evidence(ctx, Operation{
+		Op: o.ID, Room: ref, Role: o.Role, Participant: o.Agent, Task: o.Task, BoundMicros: o.ReservedMicros, RequestDigest: o.RequestDigest,
+	})
+	if err != nil {
+		return Evidence{}, coded(fmt.Errorf("evidence of operation %s: %w", o.ID, err))
+	}
+	return e, nil
 }
 
 // found is the runtime's part of a reconciling order. A result that says that
