@@ -302,11 +302,7 @@ func appendString(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, '"')
-	for i := range len(s) {
-		dst = appendEscape(dst, s[i])
-	}
-	return append(dst, '"'), nil
+	return appendText(dst, string(s)), nil
 }
 
 func (c *canonicalizer) number(dst []byte) ([]byte, error) {
@@ -346,9 +342,10 @@ func appendES6(dst []byte, f float64) []byte {
 	return dst
 }
 
-func compareUTF16(a, b []byte) int {
+// compareUTF16 orders names as RFC 8785 does, by UTF-16 code units.
+func compareUTF16[T string | []byte](a, b T) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
-		if a[i] >= 0x80 || b[i] >= 0x80 {
+		if a[i] >= utf8.RuneSelf || b[i] >= utf8.RuneSelf {
 			return slices.Compare(utf16.Encode([]rune(string(a))), utf16.Encode([]rune(string(b))))
 		}
 		if a[i] != b[i] {

@@ -277,7 +277,7 @@ func encodeMap(t reflect.Type) encodeFunc {
 			}
 			entries = append(entries, entry{key, it.Value()})
 		}
-		slices.SortFunc(entries, func(a, b entry) int { return compareKeys(a.key, b.key) })
+		slices.SortFunc(entries, func(a, b entry) int { return compareUTF16(a.key, b.key) })
 		dst = append(dst, '{')
 		for i := range entries {
 			if i > 0 {
@@ -306,7 +306,7 @@ func encodeStruct(t reflect.Type) encodeFunc {
 	if !ok {
 		return encodeSlow
 	}
-	slices.SortFunc(fields, func(a, b field) int { return compareKeys(a.name, b.name) })
+	slices.SortFunc(fields, func(a, b field) int { return compareUTF16(a.name, b.name) })
 	return func(dst []byte, v reflect.Value, depth int) (_ []byte, err error) {
 		dst = append(dst, '{')
 		first := true
@@ -420,19 +420,6 @@ func emptyOf(t reflect.Type) func(reflect.Value) bool {
 	}
 }
 
-// compareKeys orders names as RFC 8785 does, by UTF-16 code units.
-func compareKeys(a, b string) int {
-	for i := 0; i < len(a) && i < len(b); i++ {
-		if a[i] >= utf8.RuneSelf || b[i] >= utf8.RuneSelf {
-			return compareUTF16([]byte(a), []byte(b))
-		}
-		if a[i] != b[i] {
-			return int(a[i]) - int(b[i])
-		}
-	}
-	return len(a) - len(b)
-}
-
 // appendText appends a Go string as a JSON string; bytes that are not UTF-8
 // become U+FFFD, one each.
 func appendText(dst []byte, s string) []byte {
@@ -461,25 +448,23 @@ func appendText(dst []byte, s string) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// appendEscape writes an ASCII byte as the canonical form has it.
+// appendEscape writes a byte that cannot stand for itself in a string.
 func appendEscape(dst []byte, b byte) []byte {
 	const hex = "0123456789abcdef"
-	switch {
-	case b == '"' || b == '\\':
+	switch b {
+	case '"', '\\':
 		return append(dst, '\\', b)
-	case b == '\b':
+	case '\b':
 		return append(dst, '\\', 'b')
-	case b == '\t':
+	case '\t':
 		return append(dst, '\\', 't')
-	case b == '\n':
+	case '\n':
 		return append(dst, '\\', 'n')
-	case b == '\f':
+	case '\f':
 		return append(dst, '\\', 'f')
-	case b == '\r':
+	case '\r':
 		return append(dst, '\\', 'r')
-	case b < 0x20:
-		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
 	default:
-		return append(dst, b)
+		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
 	}
 }
