@@ -41,6 +41,14 @@ func CheckNewRoom(r NewRoom) error {
 // Valid reports whether f is one of the two kinds.
 func (f Funds) Valid() bool { return f == FundsReal || f == FundsSimulated }
 
+// HeadOf is the head of a room that was just made. Its salt is r's own.
+func HeadOf(r NewRoom) Head {
+	return Head{
+		Room: r.Room, Rev: -1, Money: engine.Money{Limit: r.Money.Limit}, Funds: r.Funds, Salt: r.Salt,
+		Machine: r.Machine, Allotment: r.Allotment,
+	}
+}
+
 // CheckCommit judges what needs no look at the store: the row's place in the
 // chain and its digests, and the shape of operations and receipts. ErrInvalid.
 func CheckCommit(c *Commit) error {

@@ -64,17 +64,15 @@ func (s *Store) CreateRoom(ctx context.Context, n store.NewRoom) error {
 	if _, ok := s.rooms[n.Room]; ok {
 		return fmt.Errorf("room %s: %w", n.Room, store.ErrExists)
 	}
+	n.Salt = bytes.Clone(n.Salt)
 	r := &room{
-		head: store.Head{
-			Room: n.Room, Rev: -1, Funds: n.Funds, Salt: bytes.Clone(n.Salt), Machine: n.Machine, Allotment: n.Allotment,
-		},
+		head:      store.HeadOf(n),
 		op:        map[string]*store.Op{},
 		effect:    map[effectKey]int{},
 		blobs:     map[string]store.Blob{},
 		outboxPos: map[string]int{},
 		index:     map[indexKey]string{},
 	}
-	r.head.Money.Limit = n.Money.Limit
 	s.rooms[n.Room] = r
 	s.writes++
 	return nil

@@ -115,12 +115,9 @@ func (p *pending) checkOps(ctx context.Context, w *writer) error {
 func (p *pending) checkIndex(ctx context.Context, w *writer) error {
 	for _, e := range p.c.Index {
 		var have string
-		known, sure := p.room.has(roomKey{kind: keyIndex, a: e.Space, b: e.Key})
-		if known || !sure {
-			var err error
-			if known, err = w.row(ctx, sqlRemembered, []any{p.n, e.Space, e.Key}, &have); err != nil {
-				return err
-			}
+		known, err := w.stored(ctx, p.room, roomKey{kind: keyIndex, a: e.Space, b: e.Key}, sqlRemembered, []any{p.n, e.Space, e.Key}, &have)
+		if err != nil {
+			return err
 		}
 		stored := known
 		if !known {
@@ -141,12 +138,9 @@ func (p *pending) checkIndex(ctx context.Context, w *writer) error {
 func (p *pending) checkOutbox(ctx context.Context, w *writer) error {
 	for _, e := range p.c.Outbox {
 		var have []byte
-		known, sure := p.room.has(roomKey{kind: keyOutbox, a: e.ID})
-		if known || !sure {
-			var err error
-			if known, err = w.row(ctx, sqlOutboxBody, []any{p.n, e.ID}, &have); err != nil {
-				return err
-			}
+		known, err := w.stored(ctx, p.room, roomKey{kind: keyOutbox, a: e.ID}, sqlOutboxBody, []any{p.n, e.ID}, &have)
+		if err != nil {
+			return err
 		}
 		if !known {
 			if j := slices.IndexFunc(p.outbox, func(o store.OutboxEntry) bool { return o.ID == e.ID }); j >= 0 {

@@ -27,6 +27,10 @@ type openRoom struct {
 	seq   int64               // of the newest effect, when whole
 }
 
+func newOpenRoom() *openRoom {
+	return &openRoom{known: map[roomKey]struct{}{}, open: map[string]store.Op{}}
+}
+
 // roomKey is the key of one record of a room.
 type roomKey struct {
 	kind byte
@@ -54,7 +58,7 @@ func (w *writer) room(ctx context.Context, n int64) (*openRoom, error) {
 	if r, ok := w.desk[n]; ok {
 		return r, nil
 	}
-	r := &openRoom{known: map[roomKey]struct{}{}, open: map[string]store.Op{}}
+	r := newOpenRoom()
 	found, err := w.row(ctx, sqlHead, []any{n}, headFields(&r.head)...)
 	if err != nil {
 		return nil, err
@@ -87,11 +91,18 @@ func (r *openRoom) has(k roomKey) (exists, sure bool) {
 	return exists, exists || r.whole
 }
 
-// learn notes records that were written.
-func (w *writer) learn(n int64, r *openRoom, keys ...roomKey) {
-	for _, k := range keys {
-		r.known[k] = struct{}{}
+// stored reports whether a record exists and scans it into dest; the file is
+// asked only when the record may be there.
+func (w *writer) stored(ctx context.Context, r *openRoom, k roomKey, query string, args []any, dest ...any) (bool, error) {
+	if exists, sure := r.has(k); sure && !exists {
+		return false, nil
 	}
+	return w.row(ctx, query, args, dest...)
+}
+
+// learn notes a record that was written.
+func (w *writer) learn(n int64, r *openRoom, k roomKey) {
+	r.known[k] = struct{}{}
 	if len(r.known) > maxKeys {
 		w.away(n)
 	}

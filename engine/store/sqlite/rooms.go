@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -73,13 +72,9 @@ func (s *Store) CreateRoom(ctx context.Context, r store.NewRoom) error {
 		if _, err := w.row(ctx, sqlInsertRoom, []any{r.Room, string(r.Funds), r.Salt, r.Allotment, r.Machine, r.Money.Limit}, &made.n); err != nil {
 			return err
 		}
-		w.lay(made.n, &openRoom{
-			head: store.Head{
-				Room: r.Room, Rev: -1, Money: engine.Money{Limit: r.Money.Limit}, Funds: r.Funds, Salt: r.Salt,
-				Machine: r.Machine, Allotment: r.Allotment,
-			},
-			whole: true, known: map[roomKey]struct{}{}, open: map[string]store.Op{},
-		})
+		room := newOpenRoom()
+		room.head, room.whole = store.HeadOf(r), true
+		w.lay(made.n, room)
 		return nil
 	})
 	if err == nil {
@@ -465,11 +460,9 @@ func (w *writer) checkEffect(ctx context.Context, n int64, e *store.Effect) (don
 	}
 	var seq int64
 	var text string
-	found, sure := r.has(roomKey{kind: keyEffect, a: e.Op, n: e.N})
-	if found || !sure {
-		if found, err = w.row(ctx, sqlEffect, []any{n, e.Op, e.N}, &seq, &text); err != nil {
-			return false, err
-		}
+	found, err := w.stored(ctx, r, roomKey{kind: keyEffect, a: e.Op, n: e.N}, sqlEffect, []any{n, e.Op, e.N}, &seq, &text)
+	if err != nil {
+		return false, err
 	}
 	if found {
 		have, err := decodeEffect(seq, text)
