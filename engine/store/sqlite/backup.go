@@ -27,40 +27,47 @@ func (s *Store) CopyTo(ctx context.Context, target string) error {
 
 // copyTo makes the copy in steps, each by way of do, so that tests can let each
 // fail before or after it is done.
-func (s *Store) copyTo(ctx context.Context, target string, do func(step string, f func() error) error) (err error) {
+func (s *Store) copyTo(ctx context.Context, target string, do func(step string, f func() error) error) error {
 	if _, err := os.Lstat(target); err == nil {
 		return store.ErrExists
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	dir := filepath.Dir(target)
-	temp, err := os.CreateTemp(dir, "."+filepath.Base(target)+".*.part")
+	return aside(target, func(temp *os.File) error {
+		name := temp.Name()
+		for _, step := range []struct {
+			name string
+			f    func() error
+		}{
+			{"close", temp.Close},
+			{"copy", func() error { return s.vacuumInto(ctx, name) }},
+			{"check", func() error { return checkCopy(ctx, name) }},
+			{"permissions", func() error { return likeFile(name, s.path) }}, // which may be those of a file that nobody writes
+			{"flush", func() error { return flush(name) }},
+			{"place", func() error { return place(name, target) }},
+			{"flush names", func() error { return flushNames(filepath.Dir(target)) }},
+		} {
+			if err := do(step.name, step.f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// aside gives f a new, empty file in the folder of path, whose name nobody takes
+// for a store's. What f leaves under that name is removed.
+func aside(path string, f func(temp *os.File) error) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
 		return err
 	}
-	name := temp.Name()
 	defer func() {
-		if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		if rerr := os.Remove(temp.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
 	}()
-	for _, step := range []struct {
-		name string
-		f    func() error
-	}{
-		{"close", temp.Close},
-		{"copy", func() error { return s.vacuumInto(ctx, name) }},
-		{"check", func() error { return checkCopy(ctx, name) }},
-		{"permissions", func() error { return likeFile(name, s.path) }}, // which may be those of a file that nobody writes
-		{"flush", func() error { return flush(name) }},
-		{"place", func() error { return place(name, target) }},
-		{"flush names", func() error { return flushNames(dir) }},
-	} {
-		if err := do(step.name, step.f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f(temp)
 }
 
 // likeFile gives a file the permissions of another.

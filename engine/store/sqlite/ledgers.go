@@ -55,7 +55,7 @@ func (l Ledger) steps() ([]migration, error) {
 const (
 	sqlLedgerTable      = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_step'`
 	sqlMakeLedgers      = `CREATE TABLE IF NOT EXISTS ledger_step (ledger TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (ledger, version)) STRICT, WITHOUT ROWID`
-	sqlLedgerSteps      = `SELECT name, sha256 FROM ledger_step WHERE ledger = ? ORDER BY version`
+	sqlLedgerSteps      = `SELECT sha256 FROM ledger_step WHERE ledger = ? ORDER BY version`
 	sqlInsertLedgerStep = `INSERT INTO ledger_step (ledger, version, name, sha256) VALUES (?, ?, ?, ?)`
 )
 
@@ -68,7 +68,7 @@ func ledgerVersion(ctx context.Context, c *sql.Conn, l Ledger, steps []migration
 	if n, err := intOf(ctx, c, sqlLedgerTable); err != nil || n == 0 {
 		return 0, err
 	}
-	applied, err := stepsOf(ctx, c, sqlLedgerSteps, l)
+	applied, err := textsOf(ctx, c, "read schema steps", sqlLedgerSteps, string(l))
 	if err != nil {
 		return 0, err
 	}
@@ -83,22 +83,22 @@ func ledgerVersion(ctx context.Context, c *sql.Conn, l Ledger, steps []migration
 	return len(applied), nil
 }
 
-// stepsOf lists the digests of the applied steps of a ledger.
-func stepsOf(ctx context.Context, c *sql.Conn, query string, args ...any) ([]string, error) {
+// textsOf lists the texts that a query of one column finds.
+func textsOf(ctx context.Context, c *sql.Conn, what, query string, args ...any) ([]string, error) {
 	rows, err := c.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, driverError("read schema steps", err)
+		return nil, driverError(what, err)
 	}
 	defer func() { _ = rows.Close() }()
 	var out []string
 	for rows.Next() {
-		var name, sum string
-		if err := rows.Scan(&name, &sum); err != nil {
-			return nil, driverError("read schema steps", err)
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, driverError(what, err)
 		}
-		out = append(out, sum)
+		out = append(out, text)
 	}
-	return out, driverError("read schema steps", rows.Err())
+	return out, driverError(what, rows.Err())
 }
 
 // checkLedgers refuses a file whose ledgers are behind those that the opener
@@ -172,22 +172,28 @@ func inTransaction(ctx context.Context, c *sql.Conn, what string, f func() error
 // Errors: store.ErrNotFound, ErrSchemaNewer, ErrCorrupt.
 func State(ctx context.Context, path string) ([]LedgerState, error) {
 	var out []LedgerState
-	err := withConn(ctx, path, false, func(c *sql.Conn) error {
-		for _, l := range Ledgers() {
-			steps, err := l.steps()
-			if err != nil {
-				return err
-			}
-			v, err := ledgerVersion(ctx, c, l, steps)
-			if err != nil {
-				return err
-			}
-			out = append(out, LedgerState{Ledger: l, Version: v, Newest: len(steps)})
-		}
-		return nil
+	err := withConn(ctx, path, false, func(c *sql.Conn) (err error) {
+		out, err = statesOf(ctx, c)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ledgers of store %s: %w", path, err)
+	}
+	return out, nil
+}
+
+func statesOf(ctx context.Context, c *sql.Conn) ([]LedgerState, error) {
+	var out []LedgerState
+	for _, l := range Ledgers() {
+		steps, err := l.steps()
+		if err != nil {
+			return nil, err
+		}
+		v, err := ledgerVersion(ctx, c, l, steps)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, LedgerState{Ledger: l, Version: v, Newest: len(steps)})
 	}
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -112,20 +111,7 @@ func migrate(ctx context.Context, c *sql.Conn, path string, steps []migration) (
 			return "", err
 		}
 	}
-	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return backup, driverError("begin migration", err)
-	}
-	if err := applySteps(ctx, c, steps); err != nil {
-		_, rollback := c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		if rollback = driverError("roll migration back", rollback); isNoTransaction(rollback) {
-			rollback = nil
-		}
-		return backup, errors.Join(err, rollback)
-	}
-	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
-		return backup, driverError("commit migration", err)
-	}
-	return backup, nil
+	return backup, inTransaction(ctx, c, "migration", func() error { return applySteps(ctx, c, steps) })
 }
 
 // applySteps runs inside the transaction; another process may have migrated
@@ -159,41 +145,32 @@ func applySteps(ctx context.Context, c *sql.Conn, steps []migration) error {
 // It gets its name once it is whole and flushed, so that a crash leaves nothing
 // half that looks like a copy.
 func backUp(ctx context.Context, c *sql.Conn, path string, v int) (target string, err error) {
-	dir := filepath.Dir(path)
-	defer func() {
-		if err != nil {
-			target, err = "", fmt.Errorf("back up before migration: %w", err)
+	err = aside(path, func(temp *os.File) error {
+		name := temp.Name()
+		if err := temp.Close(); err != nil {
+			return err
 		}
-	}()
-	temp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.part")
+		if _, err := c.ExecContext(ctx, "VACUUM INTO ?", name); err != nil {
+			return driverError("copy", err)
+		}
+		if err := likeFile(name, path); err != nil {
+			return err
+		}
+		if err := flush(name); err != nil {
+			return err
+		}
+		for n := 1; ; n++ {
+			target = fmt.Sprintf("%s.schema%d.%d.bak", path, v, n)
+			if err := place(name, target); errors.Is(err, store.ErrExists) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			return flushNames(filepath.Dir(path))
+		}
+	})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("back up before migration: %w", err)
 	}
-	name := temp.Name()
-	defer func() {
-		if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	if err := temp.Close(); err != nil {
-		return "", err
-	}
-	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", name); err != nil {
-		return "", driverError("copy", err)
-	}
-	if err := likeFile(name, path); err != nil {
-		return "", err
-	}
-	if err := flush(name); err != nil {
-		return "", err
-	}
-	for n := 1; ; n++ {
-		target = fmt.Sprintf("%s.schema%d.%d.bak", path, v, n)
-		if err := place(name, target); errors.Is(err, store.ErrExists) {
-			continue
-		} else if err != nil {
-			return "", err
-		}
-		return target, flushNames(dir)
-	}
+	return target, nil
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -61,15 +60,13 @@ func Rollback(ctx context.Context, path string, l Ledger, confirm string) error 
 }
 
 func rollBack(ctx context.Context, c *sql.Conn, path string, l Ledger, confirm string) error {
+	states, err := statesOf(ctx, c)
+	if err != nil {
+		return err
+	}
 	at := map[Ledger]int{}
-	for _, k := range Ledgers() {
-		steps, err := k.steps()
-		if err != nil {
-			return err
-		}
-		if at[k], err = ledgerVersion(ctx, c, k, steps); err != nil {
-			return err
-		}
+	for _, s := range states {
+		at[s.Ledger] = s.Version
 	}
 	words, err := confirmation(path, l, at[l])
 	switch {
@@ -119,21 +116,9 @@ func dropRooms(ctx context.Context, c *sql.Conn) error {
 
 // dropAll drops everything of a kind that the query names.
 func dropAll(ctx context.Context, c *sql.Conn, kind, query string) error {
-	rows, err := c.QueryContext(ctx, query)
+	names, err := textsOf(ctx, c, "list what is to be dropped", query)
 	if err != nil {
-		return driverError("list what is to be dropped", err)
-	}
-	defer func() { _ = rows.Close() }()
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return driverError("list what is to be dropped", err)
-		}
-		names = append(names, name)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return driverError("list what is to be dropped", err)
+		return err
 	}
 	for _, name := range names {
 		if _, err := c.ExecContext(ctx, fmt.Sprintf("DROP %s %q", kind, name)); err != nil {
