@@ -25,19 +25,27 @@ func Look(ctx context.Context, l Live) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	loaded, err := l.Store.Load(ctx, l.Room)
+	loaded, err := l.Store.LoadTail(ctx, l.Room)
 	if err != nil {
 		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
 	}
-	r, err := open(ctx, l.Config)
+	ops := loaded.Ops
+	r, err := opened(ctx, l.Config, loaded)
 	if err != nil {
 		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
+	}
+	if loaded.Snapshot != nil { // then the operations were left out
+		whole, err := l.Store.Load(ctx, l.Room)
+		if err != nil {
+			return View{}, fmt.Errorf("room %s: %w", l.Room, err)
+		}
+		ops = whole.Ops
 	}
 	waiting, err := l.Store.Outbox(ctx, l.Room)
 	if err != nil {
 		return View{}, fmt.Errorf("room %s: %w", l.Room, err)
 	}
-	v := View{Head: r.head, Ops: loaded.Ops, Outbox: len(waiting)}
+	v := View{Head: r.head, Ops: ops, Outbox: len(waiting)}
 	if r.state == nil {
 		return v, nil
 	}

@@ -77,7 +77,6 @@ type run struct {
 
 // open loads or creates the room and rebuilds its state.
 func open(ctx context.Context, cfg Config) (*run, error) {
-	r := &run{cfg: cfg, results: make(chan callResult)}
 	l, err := cfg.Store.LoadTail(ctx, cfg.Room)
 	if errors.Is(err, store.ErrNotFound) {
 		l, err = create(ctx, cfg)
@@ -85,7 +84,12 @@ func open(ctx context.Context, cfg Config) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	r.head = l.Head
+	return opened(ctx, cfg, l)
+}
+
+// opened rebuilds the state of a room that LoadTail has read.
+func opened(ctx context.Context, cfg Config, l *store.Loaded) (*run, error) {
+	r := &run{cfg: cfg, head: l.Head, results: make(chan callResult)}
 	if l.Head.Funds != cfg.Funds {
 		return nil, fmt.Errorf("the room holds %s funds, not %s", l.Head.Funds, cfg.Funds)
 	}
@@ -127,10 +131,8 @@ func create(ctx context.Context, cfg Config) (*store.Loaded, error) {
 	case err != nil:
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	return &store.Loaded{Head: store.Head{
-		Room: room.Room, Rev: -1, Money: room.Money, Funds: room.Funds, Salt: slices.Clone(room.Salt),
-		Machine: room.Machine, Allotment: room.Allotment,
-	}}, nil
+	room.Salt = slices.Clone(room.Salt)
+	return &store.Loaded{Head: store.HeadOf(room)}, nil
 }
 
 func (r *run) run(ctx context.Context) (Result, error) {
