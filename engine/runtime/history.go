@@ -60,16 +60,28 @@ func Replay(ctx context.Context, s store.Rooms, room string, f Folds) (*History,
 	if err := r.checkAccount(); err != nil {
 		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
-	h := &History{
-		Head: l.Head, Entries: r.log, Ops: l.Ops, Effects: l.Effects,
-		Claim: r.claim, ModelCalls: r.modelCalls, ToolCalls: r.toolCalls, Unfolded: r.unfolded,
+	h, err := r.historyOf(l.Head, l.Ops, l.Effects)
+	if err != nil {
+		return nil, fmt.Errorf("room %s: %w", room, err)
 	}
-	h.Head.Termination, h.Fault = wordAndFault(l.Head.Termination)
-	if r.world != nil {
-		if h.Documents, err = r.world.Documents(); err != nil {
-			return nil, fmt.Errorf("room %s: documents: %w", room, err)
+	h.Unfolded = r.unfolded
+	return h, nil
+}
+
+// historyOf is the history of a room that stands at s, with what the store holds
+// of it.
+func (s *state) historyOf(head store.Head, ops []store.Op, effects []store.Effect) (*History, error) {
+	h := &History{
+		Head: head, Entries: s.log, Ops: ops, Effects: effects,
+		Claim: s.claim, ModelCalls: s.modelCalls, ToolCalls: s.toolCalls,
+	}
+	h.Head.Termination, h.Fault = wordAndFault(head.Termination)
+	if s.world != nil {
+		var err error
+		if h.Documents, err = s.world.Documents(); err != nil {
+			return nil, fmt.Errorf("documents: %w", err)
 		}
-		h.Sent = r.world.Messages()
+		h.Sent = s.world.Messages()
 	}
 	return h, nil
 }

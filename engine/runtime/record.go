@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -109,22 +107,10 @@ func (r *run) history(head store.Head) (*History, error) {
 	if r.record.agree(&head); r.record.broken {
 		return nil, nil
 	}
-	h := &History{
-		Head: head, Entries: r.log, Ops: r.record.ops, Effects: r.record.effects,
-		Claim: r.claim, ModelCalls: r.modelCalls, ToolCalls: r.toolCalls,
-	}
-	h.Head.Termination, h.Fault = wordAndFault(head.Termination)
-	for i := range h.Ops { // Settle has copied each receipt: the record's own
-		if rec := h.Ops[i].Receipt; rec != nil {
-			rec.Fault = r.ops[h.Ops[i].ID].body.Fault
+	for i := range r.record.ops { // Settle has copied each receipt: the record's own
+		if op := &r.record.ops[i]; op.Receipt != nil {
+			op.Receipt.Fault = r.ops[op.ID].body.Fault
 		}
 	}
-	if r.world != nil {
-		var err error
-		if h.Documents, err = r.world.Documents(); err != nil {
-			return nil, fmt.Errorf("documents: %w", err)
-		}
-		h.Sent = r.world.Messages()
-	}
-	return h, nil
+	return r.historyOf(head, r.record.ops, r.record.effects)
 }
