@@ -79,10 +79,11 @@ func (r *run) grant(ctx context.Context, c engine.CommandRequest) (*engine.Comma
 	}
 }
 
+// granted reports that the account is as the grant would leave it.
 func (r *run) granted(ctx context.Context, c engine.CommandRequest) (bool, error) {
-	l, err := r.cfg.Store.Load(ctx, r.cfg.Room)
+	l, err := r.cfg.Store.LoadOps(ctx, r.cfg.Room, c.Overruns)
 	if err != nil {
-		return false, fmt.Errorf("load: %w", err)
+		return false, fmt.Errorf("load operations: %w", err)
 	}
 	acknowledged := map[string]bool{}
 	for i := range l.Ops {
