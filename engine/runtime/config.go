@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ type Folds struct {
 	// Owner may be nil: nobody speaks. It is given the fresh world.
 	Owner func(engine.World) (engine.Owner, error)
 }
+
+// nameOf is the name of the room that the store has under an id.
+func (f Folds) nameOf(room string) string { return cmp.Or(f.Name, room) }
 
 // Limits of one room. Zero means no limit, except for the budget: a room
 // without money has no priced call.
@@ -124,9 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("runtime: provider %s is real and cannot run on virtual time", c.Provider.Name())
 		}
 	}
-	if c.Name == "" {
-		c.Name = c.Room
-	}
+	c.Name = c.nameOf(c.Room)
 	if c.SnapshotBytes == 0 {
 		c.SnapshotBytes = defaultSnapshotBytes
 	}

@@ -144,10 +144,7 @@ func resume(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, versio
 // withOps is l with the operations that a restart needs, all read in one
 // consistent state with the head.
 func withOps(ctx context.Context, f Folds, s store.Rooms, l *store.Loaded, folds *foldState) (*store.Loaded, error) {
-	name := f.Name
-	if name == "" {
-		name = l.Head.Room
-	}
+	name := f.nameOf(l.Head.Room)
 	var ids []string
 	for _, o := range folds.Lost {
 		ids = append(ids, o.ID)

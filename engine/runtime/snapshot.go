@@ -93,7 +93,7 @@ func (s *state) encodeFolds() ([]byte, error) {
 }
 
 func foldsDigest(row string, body []byte) string {
-	return engine.Digest(append([]byte("qualify/folds/v1\n"+row+"\n"), body...))
+	return engine.DigestOf([]byte("qualify/folds/v1\n"+row+"\n"), body)
 }
 
 // decodeFolds reads what encodeFolds has written for the row of a digest.

@@ -109,11 +109,8 @@ type state struct {
 // newState is a room before its first row. Its machine is not made yet.
 func newState(f Folds, rooms store.Rooms, room string, salt []byte) (*state, error) {
 	s := &state{
-		name: f.Name, rev: -1, texts: newTexts(rooms, room, salt), tools: map[string]engine.ToolSpec{},
+		name: f.nameOf(room), rev: -1, texts: newTexts(rooms, room, salt), tools: map[string]engine.ToolSpec{},
 		ops: map[string]*operation{}, timers: map[string]timer{}, effects: map[string][]engine.EffectRecord{}, confirmed: map[string]int{},
-	}
-	if s.name == "" {
-		s.name = room
 	}
 	var err error
 	if f.World != nil {
