@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/memory"
-	"github.com/agentrooms/qualify/engine/store/sqlite"
 	"github.com/agentrooms/qualify/engine/store/storetest"
 )
 
@@ -63,19 +61,7 @@ func TestR36_R71_CallsAreMadeAfterTheirCommitAndOutsideATransaction(t *testing.T
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memory.New(memory.Options{}) },
-		"sqlite": func(t *testing.T) store.Store {
-			t.Helper()
-			s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "s.db"), sqlite.Options{Create: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			return s
-		},
+		"sqlite": openSQLite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

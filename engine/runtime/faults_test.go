@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/faultstore"
 	"github.com/agentrooms/qualify/engine/store/memory"
-	"github.com/agentrooms/qualify/engine/store/sqlite"
 )
 
 // named is how Run's errors name each call of the store.
@@ -139,15 +137,7 @@ func TestR45_AnyStoreFaultLeavesOneTrail(t *testing.T) {
 func TestR45_AnyStoreFaultLeavesOneTrailInSQLite(t *testing.T) {
 	t.Parallel()
 	want, calls := undisturbed(t, told())
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	st := openSQLite(t)
 	for _, kind := range faultstore.Kinds() {
 		for _, f := range faultsOf(kind, calls, oftener(80, 10)) {
 			room := fmt.Sprintf("%s/%s/%d", kind, f.Op, f.Nth)
@@ -198,15 +188,7 @@ func TestR42_NoStoreFaultRepeatsAnOpaqueCall(t *testing.T) {
 	s := scene{script: map[string][]turn{"a": {"get a", "done", "done"}}, opaque: true}
 	s.snaps = 1
 	_, calls := undisturbed(t, s)
-	sql, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := sql.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	sql := openSQLite(t)
 	for _, kind := range []faultstore.Kind{faultstore.FailBefore, faultstore.FailAfter, faultstore.LoseReply, faultstore.DiskFull} {
 		for i, f := range faultsOf(kind, calls, 1) {
 			var st store.Store = memory.New(memory.Options{})
@@ -247,15 +229,7 @@ func TestR49_RandomFaultsAndCrashesProperty(t *testing.T) {
 func TestR49_RandomFaultsAndCrashesPropertyInSQLite(t *testing.T) {
 	t.Parallel()
 	want, calls := undisturbed(t, snapping(golden()))
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	st := openSQLite(t)
 	n := 0
 	for i := range oftener(1, 20) {
 		t.Run(fmt.Sprintf("round %d", i+1), rapid.MakeCheck(func(rt *rapid.T) {

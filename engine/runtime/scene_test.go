@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/memory"
+	"github.com/agentrooms/qualify/engine/store/sqlite"
 )
 
 // TestMain runs fewer random histories than rapid's default; -rapid.checks
@@ -257,4 +259,19 @@ func op(t testing.TB, h *runtime.History, kind engine.OpKind, n int) store.Op {
 	}
 	t.Fatalf("no such operation of kind %s", kind)
 	return store.Op{}
+}
+
+// openSQLite makes a store in a file, which is closed with the test.
+func openSQLite(t *testing.T) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }

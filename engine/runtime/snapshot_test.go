@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/faultstore"
 	"github.com/agentrooms/qualify/engine/store/memory"
-	"github.com/agentrooms/qualify/engine/store/sqlite"
 )
 
 // counted counts what a machine is asked for.
@@ -592,15 +590,7 @@ func TestR45_AnyFaultOfARestartLeavesOneTrail(t *testing.T) {
 	s := chat(6)
 	s.change = func(c *runtime.Config) { c.Name, c.Room = "case/arm/0", "room/one" }
 	want, points := passages(t, s)
-	sql, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := sql.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	sql := openSQLite(t)
 	said := map[faultstore.Op]string{
 		"LoadTail": "load", "LoadOps": "load operations", "Blobs": "blobs", "Load": "load", "Rows": "rows",
 	}
@@ -609,7 +599,7 @@ func TestR45_AnyFaultOfARestartLeavesOneTrail(t *testing.T) {
 		for i := 30; i < len(points); i += int(oftener(70, 3)) {
 			for op, words := range said {
 				for _, kind := range []faultstore.Kind{faultstore.FailBefore, faultstore.LoseReply}[:oftener(1, 2)] {
-					var st store.Store = sql
+					st := sql
 					if memoryStore {
 						st = memory.New(memory.Options{})
 					}

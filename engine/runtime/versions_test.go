@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/agentrooms/qualify/engine/runtime"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/memory"
-	"github.com/agentrooms/qualify/engine/store/sqlite"
 )
 
 // newer is the bot of a later version: it counts the events it has folded,
@@ -124,15 +122,7 @@ func TestR4_UpgradedRoomGoesOn(t *testing.T) {
 // The same over SQLite.
 func TestR4_UpgradedRoomGoesOnInSQLite(t *testing.T) {
 	t.Parallel()
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	st := openSQLite(t)
 	j, k := &model.MemoryJournal{}, &model.MemoryJournal{}
 	cfg := upgraded(t, st, j)
 	if _, err := runtime.Run(t.Context(), cfg); err != nil {
