@@ -1,6 +1,6 @@
 package corpus
 
-import "github.com/agentrooms/qualify/strictyaml"
+import "github.com/agentrooms/qualify/corpus/strictyaml"
 
 // FileError is one fault of a file: one clear line with its place.
 type FileError = strictyaml.Fault

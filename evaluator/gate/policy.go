@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentrooms/qualify/corpus/strictyaml"
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/stats"
-	"github.com/agentrooms/qualify/strictyaml"
 )
 
 // SchemaPolicy is the schema name of policy files.

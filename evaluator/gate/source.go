@@ -3,7 +3,7 @@ package gate
 import (
 	"strings"
 
-	"github.com/agentrooms/qualify/strictyaml"
+	"github.com/agentrooms/qualify/corpus/strictyaml"
 )
 
 // Faults lists every mistake found in a policy file, in reading order, each with

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/agentrooms/qualify/strictyaml"
+	"github.com/agentrooms/qualify/corpus/strictyaml"
 )
 
 type file struct {
