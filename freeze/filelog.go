@@ -140,7 +140,7 @@ func readLog(f *os.File, path string) ([]Row, error) {
 	}
 	rows, err := ParseRows(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w; name another file, or bring this one back whole", path, err)
 	}
 	return rows, nil
 }

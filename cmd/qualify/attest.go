@@ -68,14 +68,23 @@ func (a *app) keygen(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := createKey(path, secret, 0o600); err != nil {
+	if err := createKeyPair(path, secret, public); err != nil {
+		return err
+	}
+	a.printf("%s\n", k.Public().ID())
+	a.talkf("private key in %s, public key in %s.pub", path, path)
+	return nil
+}
+
+// createKeyPair writes a private key, readable by its owner only, and the public
+// one beside it in path.pub: both, or neither.
+func createKeyPair(path string, private, public []byte) error {
+	if err := createKey(path, private, 0o600); err != nil {
 		return err
 	}
 	if err := createKey(path+".pub", public, 0o644); err != nil {
 		return errors.Join(err, os.Remove(path)) // half a pair is of no use
 	}
-	a.printf("%s\n", k.Public().ID())
-	a.talkf("private key in %s, public key in %s.pub", path, path)
 	return nil
 }
 

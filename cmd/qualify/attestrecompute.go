@@ -29,7 +29,7 @@ func (a *app) recompute(ctx context.Context, attested *gate.Document, f *attestV
 	if f.traces != "" {
 		computed, err = judgeTraces(ctx, attested, p, f.traces, f.campaign)
 	} else {
-		computed, err = a.judged(ctx, attested.Campaign.ID, p, f.corpus)
+		computed, err = a.judged(ctx, attested.Campaign.ID, p, true, f.corpus)
 	}
 	if err != nil {
 		return err

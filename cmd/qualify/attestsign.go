@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ type signFlags struct {
 	keys                                 []string
 	policy, corpus, out, addTo, at, seal string
 	days                                 int
-	simulation                           bool
+	simulation, policyGiven              bool
 }
 
 func (a *app) attestSignCmd() *cobra.Command {
@@ -55,6 +56,7 @@ be signed.`,
 					}
 				}
 			}
+			f.policyGiven = c.Flags().Changed("policy")
 			return attestFault(a.attestSign(c.Context(), args[0], f))
 		},
 	}
@@ -73,7 +75,7 @@ be signed.`,
 }
 
 func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
-	if _, err := checkOutput(f.out); err != nil {
+	if _, err := checkOutput(f.out, slices.Concat(f.keys, f.artifacts, []string{f.policy, f.seal})...); err != nil {
 		return err
 	}
 	at, err := momentFlag("--at", f.at)
@@ -88,7 +90,7 @@ func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
 	if err != nil {
 		return err
 	}
-	doc, err := a.judged(ctx, which, policy, f.corpus)
+	doc, err := a.judged(ctx, which, policy, f.policyGiven, f.corpus)
 	if err != nil {
 		return err
 	}
@@ -144,10 +146,16 @@ func momentFlag(name, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// judged is the verdict on a campaign of the store.
-func (a *app) judged(ctx context.Context, which string, p *gate.Policy, corpusName string) (*gate.Document, error) {
+// judged is the verdict on a campaign of the store: by p if it was given, else
+// by the policy that the campaign registered, and by p where it registered none.
+func (a *app) judged(ctx context.Context, which string, p *gate.Policy, given bool, corpusName string) (*gate.Document, error) {
 	var doc *gate.Document
 	err := a.withStore(ctx, func(s store.Store) (err error) {
+		if !given {
+			if p, err = policyOfCampaign(ctx, s, which, p); err != nil {
+				return err
+			}
+		}
 		doc, err = a.judge(ctx, s, which, p, corpusName)
 		return err
 	})

@@ -151,7 +151,7 @@ func chosenCeiling(ctx context.Context, s store.Store, f grantFlags) (store.Ceil
 	case name == campaigns.OwnerCeiling && funds == store.FundsReal:
 		return s.EnsureCeiling(ctx, name, funds, campaigns.DefaultOwnerMicros)
 	}
-	hint := ""
+	hint := "; qualify budget show lists those there are"
 	if near := nearest(name, names); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
@@ -200,7 +200,7 @@ func overrunRooms(ctx context.Context, s store.Store, c store.Ceiling, ops []str
 		}
 	}
 	if len(left) > 0 {
-		return nil, usagef("budget grant: --ack %s: no overrun of this name waits to be acknowledged", strings.Join(left, ", "))
+		return nil, usagef("budget grant: --ack %s: no overrun of this name waits to be acknowledged; qualify budget show names those that do", strings.Join(left, ", "))
 	}
 	return out, nil
 }

@@ -91,10 +91,8 @@ type freezeDoc struct {
 }
 
 func (a *app) freezeCreate(ctx context.Context, name string, f createFlags) error {
-	if f.out != "" {
-		if _, err := checkOutput(f.out); err != nil {
-			return err
-		}
+	if _, err := checkOutput(f.out, append([]string{name, f.policy, f.sealLog}, f.binaries...)...); err != nil {
+		return err
 	}
 	in, err := a.freezeInputs(name, f)
 	if err != nil {
@@ -212,7 +210,9 @@ func (a *app) readSealLog(ctx context.Context, path string) ([]freeze.Row, error
 // of one, "" for the newest.
 func (a *app) findFreeze(ctx context.Context, which, sealLog string) (f freeze.Frozen, head string, err error) {
 	if which != "" && !strings.HasPrefix(which, freeze.IDPrefix) || fileExists(which) {
-		f, err = readManifest(which)
+		if f, err = readManifest(which); errors.Is(err, fs.ErrNotExist) {
+			err = usagef("%s: is no manifest file, and no id of a freeze, which begins with %s; qualify freeze log lists those there are", nameOf(which), freeze.IDPrefix)
+		}
 		return f, "", err
 	}
 	rows, err := a.readSealLog(ctx, sealLog)
@@ -233,7 +233,7 @@ func (a *app) findFreeze(ctx context.Context, which, sealLog string) (f freeze.F
 	match := slices.DeleteFunc(slices.Clone(all), func(f freeze.Frozen) bool { return !strings.HasPrefix(f.ID, which) })
 	switch len(match) {
 	case 0:
-		return freeze.Frozen{}, "", usagef("the seal log holds no freeze %s", which)
+		return freeze.Frozen{}, "", usagef("the seal log holds no freeze %s; qualify freeze log lists those there are", which)
 	case 1:
 		return match[0], freeze.Head(rows), nil
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -310,18 +309,8 @@ func (a *app) newSealKey(path string) error {
 	if err != nil {
 		return usagef("--new-key %s: %w", path, err)
 	}
-	for _, f := range []struct {
-		path, text string
-		mode       fs.FileMode
-	}{{path, private, 0o600}, {path + ".pub", public, 0o644}} {
-		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-		if err != nil {
-			return usagef("--new-key: %w", err)
-		}
-		_, err = file.WriteString(f.text + "\n")
-		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-			return fmt.Errorf("--new-key %s: %w", f.path, err)
-		}
+	if err := createKeyPair(path, []byte(private+"\n"), []byte(public+"\n")); err != nil {
+		return err
 	}
 	a.printf("%s\n", public)
 	return nil

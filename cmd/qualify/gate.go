@@ -118,7 +118,7 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		}
 		return a.gatePlan(ctx, which, p, f)
 	}
-	if _, err := checkOutput(f.junit); err != nil {
+	if _, err := checkOutput(f.junit, f.policy); err != nil {
 		return err
 	}
 	return a.withStore(ctx, func(s store.Store) error {

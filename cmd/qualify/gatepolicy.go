@@ -18,11 +18,11 @@ func policyReader(base string) func(string, *campaigns.Plan) (*campaigns.Registe
 	return func(name string, plan *campaigns.Plan) (*campaigns.RegisteredPolicy, error) {
 		policy, err := readPolicy(policyPlace(name, base))
 		if err != nil {
-			return nil, err
+			return nil, usagef("%s", lineOf(err))
 		}
 		doc, err := gate.Plan(policy, designOf(plan))
 		if err != nil {
-			return nil, err
+			return nil, usagef("%s", lineOf(err))
 		}
 		out := &campaigns.RegisteredPolicy{Source: name, Name: doc.Policy.Name, Digest: doc.Policy.Digest, Fits: doc.Fits, Rules: []campaigns.RegisteredRule{}}
 		for _, r := range doc.Rules {

@@ -90,9 +90,10 @@ In a cancelled campaign the trials that are missing count as failures.`,
 }
 
 // checkOutput refuses, before anything is computed, a file that could not be
-// written: its folder is missing, or it is no file. It reports whether a file
-// is there already. "" is stdout.
-func checkOutput(path string) (exists bool, err error) {
+// written: its folder is missing, or it is no file; and one that the command
+// also reads, whose content would be lost. Inputs may name what is no file. It
+// reports whether a file is there already. "" is stdout.
+func checkOutput(path string, inputs ...string) (exists bool, err error) {
 	if path == "" {
 		return false, nil
 	}
@@ -110,6 +111,11 @@ func checkOutput(path string) (exists bool, err error) {
 		return false, usagef("output %s: %w", path, cause(err))
 	case !info.Mode().IsRegular():
 		return false, usagef("output %s: is no regular file; name a file", path)
+	}
+	for _, in := range inputs {
+		if read, err := os.Stat(in); err == nil && os.SameFile(info, read) {
+			return false, failf(exitRefused, "output %s: this command reads that file, and would replace it; name another file", path)
+		}
 	}
 	return true, nil
 }

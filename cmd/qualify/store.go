@@ -118,7 +118,7 @@ func findCampaign(ctx context.Context, s store.Records, which string) (store.Cam
 	if which == "" {
 		return store.Campaign{}, usagef("the store holds no campaign yet; qualify run starts one")
 	}
-	hint := ""
+	hint := "; qualify campaign list shows those it holds"
 	if near := nearest(which, names); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
