@@ -27,7 +27,7 @@ func (a *app) recompute(ctx context.Context, attested *gate.Document, f *attestV
 	}
 	var computed *gate.Document
 	if f.traces != "" {
-		computed, err = judgeTraces(ctx, attested, p, f.traces, f.campaign)
+		computed, err = a.judgeTraces(ctx, attested, p, f.traces, f.campaign)
 	} else {
 		computed, err = a.judged(ctx, attested.Campaign.ID, p, true, f.corpus)
 	}
@@ -85,12 +85,12 @@ func (f traceFiles) Trace(_ context.Context, _, key string) (digest string, cont
 // judgeTraces computes a verdict from trace files, the campaign file, corpus and
 // policy alone. What traces cannot show is taken as attested: how the campaign
 // ended, the account, and the preconditions in takenAsAttested.
-func judgeTraces(ctx context.Context, attested *gate.Document, p *gate.Policy, folder, file string) (*gate.Document, error) {
+func (a *app) judgeTraces(ctx context.Context, attested *gate.Document, p *gate.Policy, folder, file string) (*gate.Document, error) {
 	over := campaigns.Override{}
 	if attested.Freeze.ID != "" {
 		over.Split = attested.Corpus.Split
 	}
-	plan, cs, err := resolvePlanWith(file, over, attested.Freeze.ID != "")
+	plan, cs, err := a.resolvePlanWith(file, over, attested.Freeze.ID != "")
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (m *bench) scoring(b *testing.B) {
 // finished reads the trials of the last campaign that was run.
 func (m *bench) finished(b *testing.B) (*scorer, []campaigns.Done) {
 	b.Helper()
-	plan, cs, err := resolvePlan(m.traces.campaign, campaigns.Override{})
+	plan, cs, err := new(app).resolvePlan(m.traces.campaign, campaigns.Override{})
 	if err != nil {
 		b.Fatal(err)
 	}

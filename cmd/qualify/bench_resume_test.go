@@ -92,7 +92,7 @@ func (m *bench) begin(b *testing.B, file, path string) {
 func (m *bench) fill(b *testing.B, file, path string) (figure, int) {
 	b.Helper()
 	ctx := b.Context()
-	plan, _, err := resolvePlan(file, campaigns.Override{})
+	plan, _, err := new(app).resolvePlan(file, campaigns.Override{})
 	if err != nil {
 		b.Fatal(err)
 	}

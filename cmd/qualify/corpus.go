@@ -46,7 +46,7 @@ func (a *app) corpusListCmd() *cobra.Command {
 		Short: "List the cases of a corpus",
 		Args:  exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			cs, err := readCorpus(from)
+			cs, err := a.readCorpus(from)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (a *app) corpusShowCmd() *cobra.Command {
 		Short: "Print one case file",
 		Args:  exactArgs("CASE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cs, err := readCorpus(from)
+			cs, err := a.readCorpus(from)
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ within a split or across. Exit 1 when anything is found, faults of the files
 included.`,
 		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			cs, err := loadCases(from, ".")
+			cs, err := a.loadCases(from, ".")
 			lines := []lint.Finding{}
 			var faults corpus.Errors
 			n := 0
@@ -209,7 +209,7 @@ func place(f *corpus.FileError) string {
 }
 
 // readCorpus reads a corpus without its gold.
-func readCorpus(from string) (*corpus.Corpus, error) {
+func (a *app) readCorpus(from string) (*corpus.Corpus, error) {
 	if from == builtinName {
 		return corpus.Builtin()
 	}

@@ -41,7 +41,7 @@ func runDemo(t *testing.T, trials int, globs ...string) demoRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cs, err := loadCases(file.Corpus, ".")
+	cs, err := new(app).loadCases(file.Corpus, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

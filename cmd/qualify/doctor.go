@@ -246,7 +246,7 @@ func (d *doctor) look(ctx context.Context, s store.Store, path string) {
 
 // checkCampaign checks a campaign file, the cases it names and its prices.
 func (d *doctor) checkCampaign(name string) {
-	plan, _, err := resolvePlanWith(name, campaigns.Override{}, true)
+	plan, _, err := d.app.resolvePlanWith(name, campaigns.Override{}, true)
 	var faults corpus.Errors
 	switch {
 	case err == nil:

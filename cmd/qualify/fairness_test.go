@@ -124,7 +124,7 @@ func TestFairness_ReviewerMakesTheDifference(t *testing.T) {
 // a plan: nobody reviews those.
 func answered(t *testing.T, s simResult) int {
 	t.Helper()
-	cs, err := loadCases(builtinName, ".")
+	cs, err := new(app).loadCases(builtinName, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

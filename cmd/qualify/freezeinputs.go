@@ -67,7 +67,7 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 			src.Exclude = append(src.Exclude, rootPattern(rel)+out.more)
 		}
 	}
-	in, err := presentInputs(file, base, policy, src)
+	in, err := a.presentInputs(file, base, policy, src)
 	if err != nil {
 		return freeze.Inputs{}, err
 	}
@@ -126,7 +126,7 @@ func rootPattern(rel string) string {
 }
 
 // presentInputs reads everything but the files, as it is now, for a campaign.
-func presentInputs(file *campaigns.File, base, policyName string, src freeze.Source) (freeze.Inputs, error) {
+func (a *app) presentInputs(file *campaigns.File, base, policyName string, src freeze.Source) (freeze.Inputs, error) {
 	in := freeze.Inputs{Name: file.Name, Source: src, Prompts: map[string]string{}, Prices: map[string]string{}, Models: map[string]string{}}
 	running, modules, err := freeze.Running()
 	if err != nil {
@@ -150,7 +150,7 @@ func presentInputs(file *campaigns.File, base, policyName string, src freeze.Sou
 	}); err != nil {
 		return in, err
 	}
-	if in.Corpus, err = frozenCorpus(file.Corpus, base); err != nil {
+	if in.Corpus, err = a.frozenCorpus(file.Corpus, base); err != nil {
 		return in, err
 	}
 	if in.Evaluator, err = frozenEvaluator(); err != nil {
@@ -161,15 +161,15 @@ func presentInputs(file *campaigns.File, base, policyName string, src freeze.Sou
 		return in, err
 	}
 	in.Policy = map[string]string{"digest": policy.Digest()}
-	in.Plan, err = frozenPlan(file, base)
+	in.Plan, err = a.frozenPlan(file, base)
 	return in, err
 }
 
 // frozenPlan is the digest of the plan by which the campaign file runs the
 // holdout, as it stands and with this build; nil where it selects no holdout
 // case.
-func frozenPlan(file *campaigns.File, base string) (map[string]string, error) {
-	cs, err := loadCases(file.Corpus, base)
+func (a *app) frozenPlan(file *campaigns.File, base string) (map[string]string, error) {
+	cs, err := a.loadCases(file.Corpus, base)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func frozenPlan(file *campaigns.File, base string) (map[string]string, error) {
 }
 
 // frozenCorpus digests each split of a corpus apart, with its gold.
-func frozenCorpus(name, base string) (freeze.Corpus, error) {
-	cs, err := loadCases(name, base)
+func (a *app) frozenCorpus(name, base string) (freeze.Corpus, error) {
+	cs, err := a.loadCases(name, base)
 	if err != nil {
 		return freeze.Corpus{Name: name}, err
 	}
@@ -299,7 +299,7 @@ func flattenJSON(out map[string]string, at string, raw json.RawMessage) error {
 
 // presentInputsOf gathers what a frozen manifest covers as it is now, from the
 // sources that the manifest names, in the folder root.
-func presentInputsOf(m *freeze.Manifest, root string) (freeze.Inputs, error) {
+func (a *app) presentInputsOf(m *freeze.Manifest, root string) (freeze.Inputs, error) {
 	place := func(name, builtin string) string {
 		if strings.HasPrefix(name, builtin) {
 			return name
@@ -318,7 +318,7 @@ func presentInputsOf(m *freeze.Manifest, root string) (freeze.Inputs, error) {
 	if file.Policy != "" {
 		policy = policyPlace(file.Policy, base) // which may name another by now
 	}
-	in, err := presentInputs(file, base, policy, m.Source)
+	in, err := a.presentInputs(file, base, policy, m.Source)
 	if err != nil {
 		return freeze.Inputs{}, err
 	}

@@ -71,7 +71,7 @@ func (a *app) freezeVerify(ctx context.Context, which, root, sealLog, cachePath 
 	if err != nil {
 		return err
 	}
-	ds, err := verifyPresent(ctx, f.Manifest, root, cache)
+	ds, err := a.verifyPresent(ctx, f.Manifest, root, cache)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (a *app) freezeVerify(ctx context.Context, which, root, sealLog, cachePath 
 
 // verifyPresent compares a frozen manifest with the present. What is no longer
 // there to be hashed is a difference, not an error.
-func verifyPresent(ctx context.Context, m *freeze.Manifest, root string, cache *freeze.Cache) ([]freeze.Difference, error) {
-	in, err := presentInputsOf(m, root)
+func (a *app) verifyPresent(ctx context.Context, m *freeze.Manifest, root string, cache *freeze.Cache) ([]freeze.Difference, error) {
+	in, err := a.presentInputsOf(m, root)
 	if err != nil {
 		return nil, err
 	}

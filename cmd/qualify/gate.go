@@ -263,7 +263,7 @@ func (a *app) gatePlan(ctx context.Context, which string, p *gate.Policy, f gate
 func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design, string, error) {
 	_, statErr := os.Stat(which)
 	if strings.HasPrefix(which, builtinPrefix) || strings.HasSuffix(which, ".yaml") || strings.HasSuffix(which, ".yml") || statErr == nil {
-		plan, _, err := resolvePlanWith(which, campaigns.Override{}, true) // a plan opens no case
+		plan, _, err := a.resolvePlanWith(which, campaigns.Override{}, true) // a plan opens no case
 		if err != nil {
 			return gate.Design{}, "", err
 		}
@@ -272,7 +272,7 @@ func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design
 	var d gate.Design
 	var name string
 	err := a.withStore(ctx, func(s store.Store) error {
-		_, plan, _, err := reopen(ctx, s, which, corpusName)
+		_, plan, _, err := a.reopen(ctx, s, which, corpusName)
 		if err != nil {
 			return err
 		}

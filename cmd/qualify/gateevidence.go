@@ -35,7 +35,7 @@ func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusNam
 	if which == "" {
 		return nil, usagef("the campaign's name is empty; give an id or a name")
 	}
-	camp, plan, cs, err := reopen(ctx, s, which, corpusName)
+	camp, plan, cs, err := a.reopen(ctx, s, which, corpusName)
 	if err != nil {
 		return nil, err
 	}

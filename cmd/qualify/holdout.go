@@ -36,7 +36,7 @@ func (a *app) sealedRun(ctx context.Context, name string, plan *campaigns.Plan, 
 			if err != nil {
 				return nil, err
 			}
-			return verifyPresent(ctx, m, root, nil)
+			return a.verifyPresent(ctx, m, root, nil)
 		},
 	}
 	if !plan.Holdout() {

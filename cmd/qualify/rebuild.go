@@ -27,8 +27,8 @@ var errNotPlanned = errors.New("the campaign's plan has no such trial")
 
 // rebuildRooms is the rebuilder of this build: its modes, and a corpus that
 // still holds the campaign's cases unchanged.
-func rebuildRooms(s store.Store, camp store.Campaign, corpusName string) (*rebuilding, error) {
-	cs, err := readCorpus(corpusName)
+func (a *app) rebuildRooms(s store.Store, camp store.Campaign, corpusName string) (*rebuilding, error) {
+	cs, err := a.readCorpus(corpusName)
 	if err != nil {
 		return nil, err
 	}

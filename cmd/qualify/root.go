@@ -36,7 +36,7 @@ type app struct {
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
-	a.open, a.rebuild = a.openSQLite, rebuildRooms
+	a.open, a.rebuild = a.openSQLite, a.rebuildRooms
 	return a
 }
 

@@ -123,17 +123,17 @@ func readCampaign(name string) (f *campaigns.File, base string, err error) {
 
 // resolvePlan reads a campaign and its corpus and fixes the plan of this build.
 // Holdout cases are refused.
-func resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases, error) {
-	return resolvePlanWith(name, over, false)
+func (a *app) resolvePlan(name string, over campaigns.Override) (*campaigns.Plan, *cases, error) {
+	return a.resolvePlanWith(name, over, false)
 }
 
 // resolvePlanWith is resolvePlan, with holdout cases where holdout is set.
-func resolvePlanWith(name string, over campaigns.Override, holdout bool) (*campaigns.Plan, *cases, error) {
+func (a *app) resolvePlanWith(name string, over campaigns.Override, holdout bool) (*campaigns.Plan, *cases, error) {
 	file, base, err := readCampaign(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	cs, err := loadCases(file.Corpus, base)
+	cs, err := a.loadCases(file.Corpus, base)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,7 +166,7 @@ func (a *app) run(ctx context.Context, name string, f runFlags) error {
 		}
 		maxMicros = v
 	}
-	plan, cs, err := resolvePlanWith(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials}, f.freeze != "" || f.estimate)
+	plan, cs, err := a.resolvePlanWith(name, campaigns.Override{Modes: f.modes, Cases: f.cases, Split: f.split, Trials: f.trials}, f.freeze != "" || f.estimate)
 	if err != nil {
 		return err
 	}

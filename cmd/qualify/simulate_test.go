@@ -96,7 +96,7 @@ func (s simulation) run(t *testing.T) simResult {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cs, err := loadCases(builtinName, ".")
+	cs, err := new(app).loadCases(builtinName, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestR45_EveryModeGoesOnFromItsSnapshots(t *testing.T) {
 		},
 	}
 	plan := sim.run(t).plan
-	cs, err := loadCases(builtinName, ".")
+	cs, err := new(app).loadCases(builtinName, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,12 +127,12 @@ func findCampaign(ctx context.Context, s store.Records, which string) (store.Cam
 
 // reopen finds a campaign as findCampaign does and holds its plan against the
 // corpus it ran on, with gold.
-func reopen(ctx context.Context, s store.Records, which, corpusName string) (store.Campaign, *campaigns.Plan, *cases, error) {
+func (a *app) reopen(ctx context.Context, s store.Records, which, corpusName string) (store.Campaign, *campaigns.Plan, *cases, error) {
 	camp, err := findCampaign(ctx, s, which)
 	if err != nil {
 		return camp, nil, nil, err
 	}
-	cs, err := loadCases(corpusName, ".")
+	cs, err := a.loadCases(corpusName, ".")
 	if err != nil {
 		return camp, nil, nil, err
 	}

@@ -44,7 +44,7 @@ type cases struct {
 
 // loadCases reads the built-in corpus, or a folder with its gold under
 // <folder>/gold; base is what a relative folder is relative to.
-func loadCases(name, base string) (*cases, error) {
+func (a *app) loadCases(name, base string) (*cases, error) {
 	if name == builtinName {
 		c, err := corpus.Builtin()
 		if err != nil {
