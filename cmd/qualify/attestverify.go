@@ -15,14 +15,22 @@ import (
 	"github.com/agentrooms/qualify/reports/attest"
 )
 
+// trustFlags say whose signatures an attestation needs, at what moment, and on
+// what.
+type trustFlags struct {
+	subjectFlags
+	keys       []string
+	signatures int
+	at         string
+	unknown    bool
+}
+
 // attestVerifyFlags are the flags of attest verify.
 type attestVerifyFlags struct {
-	subjectFlags
-	keys                             []string
-	signatures                       int
-	at, freeze, policy, corpus, seal string
-	traces, campaign                 string
-	unknown, passed, recompute, json bool
+	trustFlags
+	freeze, policy, corpus, seal string
+	traces, campaign             string
+	passed, recompute, json      bool
 }
 
 func (a *app) attestVerifyCmd() *cobra.Command {
@@ -133,26 +141,52 @@ type attestRequest struct {
 	subjects []attest.Resource
 }
 
-func (a *app) attestVerify(ctx context.Context, path string, f attestVerifyFlags) error {
-	var q attestRequest
-	var err error
-	if q.data, _, err = readAtMost(path, mostAttestation); err != nil {
-		return err
-	}
+// request reads the keys and hashes the subjects; the attestation itself is
+// still to be read.
+func (f *trustFlags) request() (q attestRequest, err error) {
 	if q.at, err = momentFlag("--at", f.at); err != nil {
-		return err
+		return q, err
 	}
 	if q.trust.Keys, err = readPublicKeys(f.keys); err != nil {
-		return err
+		return q, err
 	}
 	q.trust.Threshold, q.trust.AllowUnknown = f.signatures, f.unknown
 	if f.signatures == 0 {
 		q.trust.Threshold = len(f.keys) // a key given twice is none more: Check refuses it
 	}
 	if err := q.trust.Check(); err != nil {
-		return usagef("--signatures: %w", err)
+		return q, usagef("--signatures: %w", err)
 	}
-	if q.subjects, err = f.read(); err != nil {
+	q.subjects, err = f.read()
+	return q, err
+}
+
+// verify checks signatures, statements, time and subjects. With an error what
+// the attestation says is given as far as it holds; nil for nothing. Whatever
+// does not hold is a finding.
+func (q *attestRequest) verify() (*attest.Verified, error) {
+	att, err := attest.Parse(q.data)
+	if err != nil {
+		return nil, found("%w", err)
+	}
+	v, err := att.Verify(q.trust, q.at)
+	if err != nil {
+		return v, found("%w", err)
+	}
+	for _, want := range q.subjects {
+		if !hasSubject(v.Subjects, want) {
+			return v, found("%s is none of the subjects: it is not what was attested", digestsOf(want))
+		}
+	}
+	return v, nil
+}
+
+func (a *app) attestVerify(ctx context.Context, path string, f attestVerifyFlags) error {
+	q, err := f.request()
+	if err != nil {
+		return err
+	}
+	if q.data, _, err = readAtMost(path, mostAttestation); err != nil {
 		return err
 	}
 	doc := attestationDoc{
@@ -189,21 +223,12 @@ func found(format string, args ...any) error { return &attestFinding{fmt.Errorf(
 
 // verifyAttestation fills in what the attestation says as far as it holds.
 func (a *app) verifyAttestation(ctx context.Context, doc *attestationDoc, q attestRequest, f *attestVerifyFlags) error {
-	att, err := attest.Parse(q.data)
-	if err != nil {
-		return found("%w", err)
-	}
-	v, err := att.Verify(q.trust, q.at)
+	v, err := q.verify()
 	if v != nil {
 		doc.tell(v)
 	}
 	if err != nil {
-		return found("%w", err)
-	}
-	for _, want := range q.subjects {
-		if !hasSubject(v.Subjects, want) {
-			return found("%s is none of the subjects: it is not what was attested", digestsOf(want))
-		}
+		return err
 	}
 	if f.freeze != "" {
 		frozen, _, err := a.findFreeze(ctx, f.freeze, f.seal)
