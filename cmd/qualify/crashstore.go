@@ -112,3 +112,8 @@ func (s crashStore) AppendSeal(ctx context.Context, kind string, body []byte) (s
 	r, err := s.Store.AppendSeal(ctx, kind, body)
 	return r, s.after(err)
 }
+
+func (s crashStore) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	r, err := s.Store.AppendSealAfter(ctx, head, kind, body)
+	return r, s.after(err)
+}

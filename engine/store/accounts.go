@@ -159,6 +159,18 @@ func SameCampaign(a, b *Campaign) bool {
 		string(a.Plan) == string(b.Plan)
 }
 
+// NextSeal is the row that follows last, the zero row for the first; it holds
+// body itself. With a head it must follow the row of that digest ("" for none):
+// ErrConflict.
+func NextSeal(last SealRow, head *string, kind string, body []byte) (SealRow, error) {
+	if head != nil && *head != last.Digest {
+		return SealRow{}, fmt.Errorf("seal log: row %d was appended since it was read: %w", last.N, ErrConflict)
+	}
+	r := SealRow{N: last.N + 1, Kind: kind, Body: body, Prev: last.Digest}
+	r.Digest = SealDigest(r)
+	return r, nil
+}
+
 // SealDigest is the chain digest of a seal row: SHA-256 over every field but
 // Digest, each length-prefixed.
 func SealDigest(r SealRow) string {

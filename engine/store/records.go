@@ -89,7 +89,11 @@ type Records interface {
 	Leases(ctx context.Context) ([]Lease, error)
 
 	// AppendSeal appends to the hash-chained seal log; SealLog lists it.
+	// AppendSealAfter appends only if the digest of the last row is still head
+	// ("" for an empty log), and else is ErrConflict: whoever decided by reading
+	// the log reads it again.
 	AppendSeal(ctx context.Context, kind string, body []byte) (SealRow, error)
+	AppendSealAfter(ctx context.Context, head, kind string, body []byte) (SealRow, error)
 	SealLog(ctx context.Context) ([]SealRow, error)
 }
 

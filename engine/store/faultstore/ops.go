@@ -41,7 +41,7 @@ var classes = map[Op]Class{
 	"CampaignWeight": Read, "Enqueue": Write, "Dequeue": Write, "Queue": Read,
 	"Ledger": Read, "PutCampaign": Write, "SetCampaignStatus": Write, "Campaign": Read, "Campaigns": Read, "PutTrial": Write, "Trials": Read,
 	"PutTrace": Write, "Trace": Read, "AcquireLease": Write, "RenewLease": Write, "ReleaseLease": Write, "KeepLease": Write,
-	"BreakLease": Write, "Leases": Read, "AppendSeal": Write, "SealLog": Read,
+	"BreakLease": Write, "Leases": Read, "AppendSeal": Write, "AppendSealAfter": Write, "SealLog": Read,
 
 	"Stats": Read, "Close": Final,
 }

@@ -158,6 +158,11 @@ func (s *Store) AppendSeal(ctx context.Context, kind string, body []byte) (store
 	return call(ctx, s, "AppendSeal", func() (store.SealRow, error) { return s.inner.AppendSeal(ctx, kind, body) })
 }
 
+// AppendSealAfter implements store.Records.
+func (s *Store) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	return call(ctx, s, "AppendSealAfter", func() (store.SealRow, error) { return s.inner.AppendSealAfter(ctx, head, kind, body) })
+}
+
 // SealLog implements store.Records.
 func (s *Store) SealLog(ctx context.Context) ([]store.SealRow, error) {
 	return call(ctx, s, "SealLog", func() ([]store.SealRow, error) { return s.inner.SealLog(ctx) })

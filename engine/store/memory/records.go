@@ -460,15 +460,28 @@ func (s *Store) Leases(ctx context.Context) ([]store.Lease, error) {
 
 // AppendSeal implements store.Records.
 func (s *Store) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
+	return s.appendSeal(ctx, nil, kind, body)
+}
+
+// AppendSealAfter implements store.Records.
+func (s *Store) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	return s.appendSeal(ctx, &head, kind, body)
+}
+
+// appendSeal appends to the seal log, behind the row of digest head if given.
+func (s *Store) appendSeal(ctx context.Context, head *string, kind string, body []byte) (store.SealRow, error) {
 	if err := s.enterWrite(ctx); err != nil {
 		return store.SealRow{}, err
 	}
 	defer s.mu.Unlock()
-	r := store.SealRow{N: int64(len(s.seals)) + 1, Kind: kind, Body: bytes.Clone(body)}
+	var last store.SealRow
 	if n := len(s.seals); n > 0 {
-		r.Prev = s.seals[n-1].Digest
+		last = s.seals[n-1]
 	}
-	r.Digest = store.SealDigest(r)
+	r, err := store.NextSeal(last, head, kind, bytes.Clone(body))
+	if err != nil {
+		return store.SealRow{}, err
+	}
 	s.seals = append(s.seals, r)
 	s.writes++
 	r.Body = bytes.Clone(r.Body)

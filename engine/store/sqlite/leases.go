@@ -179,15 +179,28 @@ func (v view) now(ctx context.Context) (time.Time, error) {
 // AppendSeal implements store.Records. It is flushed to the disk whatever the
 // funds, because a freeze proves something only if it cannot be lost.
 func (s *Store) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
+	return s.appendSeal(ctx, nil, kind, body)
+}
+
+// AppendSealAfter implements store.Records. The head is compared in the
+// transaction that appends.
+func (s *Store) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	return s.appendSeal(ctx, &head, kind, body)
+}
+
+// appendSeal appends to the seal log, behind the row of digest head if given.
+func (s *Store) appendSeal(ctx context.Context, head *string, kind string, body []byte) (store.SealRow, error) {
 	body = bytes.Clone(body)
 	var out store.SealRow
 	err := s.write(ctx, "append seal", true, func(ctx context.Context, w *writer) error {
-		r := store.SealRow{Kind: kind, Body: body}
-		if _, err := w.row(ctx, sqlLastSeal, nil, &r.N, &r.Prev); err != nil {
+		var last store.SealRow
+		if _, err := w.row(ctx, sqlLastSeal, nil, &last.N, &last.Digest); err != nil {
 			return err
 		}
-		r.N++
-		r.Digest = store.SealDigest(r)
+		r, err := store.NextSeal(last, head, kind, body)
+		if err != nil {
+			return err
+		}
 		out = r
 		return w.exec(ctx, sqlInsertSeal, r.N, r.Kind, r.Body, r.Prev, r.Digest)
 	})

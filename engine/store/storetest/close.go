@@ -21,8 +21,9 @@ func testClosedStore(t *testing.T, s store.Store) {
 	_, ensure := s.EnsureCeiling(ctx, "x", sim, 1)
 	_, lease := s.AcquireLease(ctx, "l", "t", "o", time.Second)
 	_, seal := s.AppendSeal(ctx, "k", nil)
+	_, sealAfter := s.AppendSealAfter(ctx, "", "k", nil)
 	for name, err := range map[string]error{
-		"commit": commit, "load": load, "list": list, "ceilings": ceilings, "ensure": ensure, "lease": lease, "seal": seal,
+		"commit": commit, "load": load, "list": list, "ceilings": ceilings, "ensure": ensure, "lease": lease, "seal": seal, "seal after": sealAfter,
 		"create": s.CreateRoom(ctx, NewRoom("q", 1)), "campaign": s.PutCampaign(ctx, campaign("c", "n")),
 	} {
 		wants(t, name, store.ErrClosed, err)

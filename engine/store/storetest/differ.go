@@ -292,7 +292,23 @@ func (h *history) lease() {
 }
 
 func (h *history) seal() {
-	both(h, "seal", func(s store.Store) (store.SealRow, error) { return s.AppendSeal(h.ctx, "freeze", []byte(h.prefix)) })
+	switch rapid.IntRange(0, 2).Draw(h.t, "seal") {
+	case 0:
+		both(h, "seal", func(s store.Store) (store.SealRow, error) { return s.AppendSeal(h.ctx, "freeze", []byte(h.prefix)) })
+	case 1:
+		both(h, "seal after none", func(s store.Store) (store.SealRow, error) {
+			return s.AppendSealAfter(h.ctx, "", "freeze", []byte(h.prefix))
+		})
+	default:
+		log := both(h, "seal log", func(s store.Store) ([]store.SealRow, error) { return s.SealLog(h.ctx) })
+		head := ""
+		if len(log) > 0 {
+			head = log[len(log)-1].Digest
+		}
+		both(h, "seal after", func(s store.Store) (store.SealRow, error) {
+			return s.AppendSealAfter(h.ctx, head, "open", []byte(h.prefix))
+		})
+	}
 }
 
 // compare compares everything that can be read of the history, and the

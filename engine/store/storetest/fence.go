@@ -75,7 +75,10 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 		"KeepLease":    func(ctx context.Context) error { return ignore(s.KeepLease(ctx, "kept", "x", time.Hour)) },
 		"ReleaseLease": func(ctx context.Context) error { return s.ReleaseLease(ctx, "kept", "x") },
 		"BreakLease":   func(ctx context.Context) error { return s.BreakLease(ctx, "breakable", 1) },
-		"AppendSeal":   func(ctx context.Context) error { return ignore(s.AppendSeal(ctx, "freeze", []byte("{}"))) },
+		"AppendSealAfter": func(ctx context.Context) error {
+			return ignore(s.AppendSealAfter(ctx, "", "freeze", []byte("{}")))
+		},
+		"AppendSeal": func(ctx context.Context) error { return ignore(s.AppendSeal(ctx, "freeze", []byte("{}"))) },
 	}
 }
 
@@ -83,7 +86,7 @@ func fencedWrites(t *testing.T, s store.Store) map[string]func(context.Context) 
 var inOrder = []string{
 	"CreateRoom", "MarkDispatched", "PutReceipt", "PutEffect", "Reconcile", "Delivered", "GrantRoom", "Commit", "CloseRoom",
 	"EnsureCeiling", "Grant", "Allot", "Enqueue", "Dequeue", "Release", "PutCampaign", "SetCampaignStatus", "PutTrial", "PutTrace",
-	"AcquireLease", "RenewLease", "KeepLease", "ReleaseLease", "BreakLease", "AppendSeal",
+	"AcquireLease", "RenewLease", "KeepLease", "ReleaseLease", "BreakLease", "AppendSealAfter", "AppendSeal",
 }
 
 func testFence(t *testing.T, s store.Store) {

@@ -19,6 +19,8 @@ var recordCases = []testCase{
 	{"R48_ExpiredLeaseIsTakenWithTheNextGeneration", testLeaseExpiry},
 	{"LeaseHasOneHolder", testLeaseRace},
 	{"SealLogIsAChain", testSealLog},
+	{"SealIsAppendedOnlyBehindTheRowThatWasRead", testSealAfter},
+	{"OneOfManyAppendsBehindARow", testSealAfterRace},
 	{"StatsCountWrites", testStats},
 }
 
@@ -187,6 +189,58 @@ func testSealLog(t *testing.T, s store.Store) {
 	}
 	log[0].Body[0] = 'X'
 	equal(t, "copies", byte('{'), must[[]store.SealRow](t, "log")(s.SealLog(ctx))[0].Body[0])
+}
+
+func testSealAfter(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	_, err := s.AppendSealAfter(ctx, "0", "open", nil)
+	wants(t, "behind a row that is not there", store.ErrConflict, err)
+	one := must[store.SealRow](t, "first")(s.AppendSealAfter(ctx, "", "open", []byte("{}")))
+	two := must[store.SealRow](t, "second")(s.AppendSealAfter(ctx, one.Digest, "open", []byte("{}")))
+	three := must[store.SealRow](t, "plain")(s.AppendSeal(ctx, "use", nil))
+	for what, head := range map[string]string{"no row": "", "the first": one.Digest, "the second": two.Digest, "none of them": "0"} {
+		r, err := s.AppendSealAfter(ctx, head, "open", []byte("{}"))
+		wants(t, "behind "+what, store.ErrConflict, err)
+		equal(t, "row of a refusal", store.SealRow{}, r)
+	}
+	body := []byte("{}")
+	four := must[store.SealRow](t, "fourth")(s.AppendSealAfter(ctx, three.Digest, "open", body))
+	body[0] = 'X'
+	four.Body[1] = 'X'
+	want := store.SealRow{N: 4, Kind: "open", Body: []byte("{}"), Prev: three.Digest, Digest: four.Digest}
+	equal(t, "chain", store.SealDigest(want), four.Digest)
+	equal(t, "log", []store.SealRow{one, two, three, want}, must[[]store.SealRow](t, "log")(s.SealLog(ctx)))
+}
+
+// testSealAfterRace: of many that read the same log and append behind it one
+// does, though others append to it without a condition.
+func testSealAfterRace(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	rows, head := 0, ""
+	for round := range 10 {
+		won := 0
+		for _, err := range together(6, func(i int) error {
+			if i == 5 && round%2 == 1 {
+				_, err := s.AppendSeal(ctx, "use", nil)
+				return err
+			}
+			_, err := s.AppendSealAfter(ctx, head, "open", fmt.Appendf(nil, "[%d,%d]", round, i))
+			return err
+		}) {
+			if err == nil {
+				won++
+			} else if !errors.Is(err, store.ErrConflict) {
+				t.Fatal(err)
+			}
+		}
+		if won != 1 && (round%2 == 0 || won != 2) {
+			t.Fatalf("round %d: %d appended", round, won)
+		}
+		rows += won
+		log := must[[]store.SealRow](t, "log")(s.SealLog(ctx))
+		equal(t, "rows", rows, len(log))
+		head = log[rows-1].Digest
+	}
 }
 
 func testStats(t *testing.T, s store.Store) {
