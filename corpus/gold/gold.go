@@ -70,6 +70,9 @@ type Artifact struct {
 // Final reports whether the step is a final word and not a call.
 func (s Step) Final() bool { return s.Call == "" }
 
+// File is the path of the gold file in its tree.
+func (g *Gold) File() string { return g.src.File }
+
 // Where is the file and line of a node of the gold file, for reports.
 func (g *Gold) Where(path ...any) string {
 	return fmt.Sprintf("%s:%d", g.src.File, g.src.Line(path...))
