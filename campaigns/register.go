@@ -74,8 +74,14 @@ type sealed struct {
 	Record   json.RawMessage `json:"record"`
 }
 
+// mostTries bounds how often seal reads the log anew because a row of another
+// campaign came between.
+const mostTries = 100
+
 // seal appends the registration to the seal log, once per campaign, before the
-// campaign itself is stored.
+// campaign itself is stored. The lease keeps others out of this store, but not
+// out of another that shares its log by a file; so the row is appended only
+// behind what was read.
 func (r *Runner) seal(ctx context.Context) error {
 	p := r.Plan
 	_, err := r.Store.Campaign(ctx, p.ID)
@@ -85,22 +91,40 @@ func (r *Runner) seal(ctx context.Context) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("campaign %s: %w", p.ID, err)
 	}
-	log, err := r.Store.SealLog(ctx)
-	if err != nil {
-		return fmt.Errorf("seal log: %w", err)
-	}
-	for i := range log {
-		var have sealed
-		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == p.ID && have.Digest == p.Registration {
-			return nil // a crash came between
-		}
-	}
 	body, err := engine.Canonical(sealed{p.ID, p.Registration, p.code, p.registration})
 	if err != nil {
 		return fmt.Errorf("registration: %w", err)
 	}
-	if _, err := r.Store.AppendSeal(ctx, SealRegistration, body); err != nil {
-		return fmt.Errorf("registration of campaign %s: %w", p.ID, err)
+	for range mostTries {
+		log, err := r.Store.SealLog(ctx)
+		if err != nil {
+			return fmt.Errorf("seal log: %w", err)
+		}
+		if sealedAs(log, p.ID, p.Registration) != nil {
+			return nil // a crash came between
+		}
+		head := ""
+		if n := len(log); n > 0 {
+			head = log[n-1].Digest
+		}
+		if _, err = r.Store.AppendSealAfter(ctx, head, SealRegistration, body); err == nil {
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return fmt.Errorf("registration of campaign %s: %w", p.ID, err)
+		}
+	}
+	return fmt.Errorf("registration of campaign %s: others append to the seal log all the time; run the command again: %w", p.ID, store.ErrConflict)
+}
+
+// sealedAs finds the row that registers a campaign, under a digest or, with "",
+// under any; nil when there is none.
+func sealedAs(log []store.SealRow, id, digest string) *sealed {
+	for i := range log {
+		have := new(sealed)
+		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, have) == nil && have.Campaign == id && (digest == "" || have.Digest == digest) {
+			return have
+		}
 	}
 	return nil
 }
@@ -108,23 +132,15 @@ func (r *Runner) seal(ctx context.Context) error {
 // Sealed reports whether the seal log holds the registration of a campaign
 // under its digest, and the record still has that digest.
 func Sealed(log []store.SealRow, id, digest string) bool {
-	for i := range log {
-		var have sealed
-		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == id && have.Digest == digest {
-			return "sha256:"+engine.Digest(have.Record) == digest
-		}
-	}
-	return false
+	have := sealedAs(log, id, digest)
+	return have != nil && "sha256:"+engine.Digest(have.Record) == digest
 }
 
 // CodeOf is the version of the code that a campaign was registered with, as the
 // seal log has it; "" when it has none.
 func CodeOf(log []store.SealRow, id string) string {
-	for i := range log {
-		var have sealed
-		if log[i].Kind == SealRegistration && json.Unmarshal(log[i].Body, &have) == nil && have.Campaign == id {
-			return have.Code
-		}
+	if have := sealedAs(log, id, ""); have != nil {
+		return have.Code
 	}
 	return ""
 }
