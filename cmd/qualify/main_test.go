@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as its users do. The script command
-// "exits N qualify ARGS…" requires that exit code.
+// "exits N qualify ARGS…" requires that exit code; "spoil FILE" changes one bit
+// of a file, and the second time changes it back; "holdout FOLDER" adds holdout
+// cases of six families to a corpus.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -33,7 +36,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "spoil": spoil, "holdout": addHoldout},
 	})
 }
 
@@ -62,6 +65,57 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if want >= exitUsage && (!strings.HasPrefix(stderr, "qualify: ") || strings.Count(stderr, "\n") != 1) {
 		ts.Fatalf("want one line on stderr that begins with \"qualify: \", got %q", stderr)
 	}
+}
+
+// spoil flips the lowest bit of the byte in the middle of a file.
+func spoil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: spoil FILE")
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	if len(data) == 0 {
+		ts.Fatalf("%s is empty", args[0])
+	}
+	data[len(data)/2] ^= 1
+	ts.Check(os.WriteFile(path, data, 0o600))
+}
+
+// addHoldout adds built-in dev cases of six families to a corpus, as holdout
+// cases. They are no secret, so they may be run in a test as often as one likes.
+func addHoldout(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: holdout FOLDER")
+	}
+	ts.Check(copyAsHoldout(ts.MkAbs(args[0]),
+		"answer-opening-hours-01", "brief-outage-01", "change-venue-01", "errand-meter-01", "facts-lease-01", "ledger-two-books-01"))
+}
+
+// copyAsHoldout copies built-in dev cases and their gold into the corpus in dir,
+// as holdout cases.
+func copyAsHoldout(dir string, cases ...string) error {
+	for _, id := range cases {
+		family, _, _ := strings.Cut(id, "-")
+		for _, from := range []string{family, "gold/" + family} {
+			name := filepath.FromSlash(from + "/" + id + ".yaml")
+			text, err := os.ReadFile(filepath.Join("..", "..", "corpus", name))
+			if err != nil {
+				return err
+			}
+			if from == family && !bytes.Contains(text, []byte("\nsplit: dev\n")) {
+				return fmt.Errorf("%s is no dev case: leave the built-in holdout closed", id)
+			}
+			to := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(to, bytes.Replace(text, []byte("\nsplit: dev"), []byte("\nsplit: holdout"), 1), 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func TestExitCodes(t *testing.T) {
