@@ -36,7 +36,7 @@ func (c *Corpus) Case(id string) (*Case, bool) {
 //
 // The error is an Errors with every fault of every file, or an error of fsys.
 func Load(fsys fs.FS) (*Corpus, error) {
-	files, errs, err := YAMLFiles(fsys, reserved)
+	files, errs, err := CaseFiles(fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +96,10 @@ func parse(file string, data []byte) (*Case, *Source) {
 	}
 	return c, src
 }
+
+// CaseFiles lists the case files of a corpus tree, those that Load reads, as
+// YAMLFiles does.
+func CaseFiles(fsys fs.FS) ([]string, Errors, error) { return YAMLFiles(fsys, reserved) }
 
 // YAMLFiles lists the files <folder>/<name>.yaml of a tree in order, without
 // those below the folders in skip, and a fault for every other file in such a
