@@ -51,8 +51,10 @@ type junitText struct {
 // (nothing was evaluated) and INCONCLUSIVE of a required rule are failures; an
 // advisory rule that does not pass is skipped, with its reason. The same
 // document gives the same bytes.
-func VerdictJUnit(w io.Writer, doc *gate.Document) error {
-	s := junitSuite{
+func VerdictJUnit(w io.Writer, doc *gate.Document) error { return verdictSuite(doc).write(w) }
+
+func verdictSuite(doc *gate.Document) *junitSuite {
+	s := &junitSuite{
 		Name: "gate " + Clean(doc.Policy.Name),
 		Properties: []junitProp{
 			{"verdict", Clean(doc.Label)},
@@ -72,11 +74,15 @@ func VerdictJUnit(w io.Writer, doc *gate.Document) error {
 		writeRule(&b, doc, r)
 		s.add(string(r.Step), r.ID, r.Severity, r.Verdict, r.Reasons, b.String())
 	}
+	return s
+}
+
+func (s *junitSuite) write(w io.Writer) error {
 	s.Tests = len(s.Cases)
 	out := bytes.NewBufferString(xml.Header)
 	enc := xml.NewEncoder(out)
 	enc.Indent("", "  ")
-	if err := enc.Encode(junitSuites{Name: "qualify gate", Tests: s.Tests, Failures: s.Failures, Suite: s}); err != nil {
+	if err := enc.Encode(junitSuites{Name: "qualify gate", Tests: s.Tests, Failures: s.Failures, Suite: *s}); err != nil {
 		return fmt.Errorf("write JUnit: %w", err)
 	}
 	out.WriteByte('\n')

@@ -175,7 +175,7 @@ func (q *attestRequest) verify() (*attest.Verified, error) {
 	}
 	for _, want := range q.subjects {
 		if !hasSubject(v.Subjects, want) {
-			return v, found("%s is none of the subjects: it is not what was attested", digestsOf(want))
+			return v, found("%s is none of the subjects: it is not what was attested; take the file that was, or sign for this one", digestsOf(want))
 		}
 	}
 	return v, nil

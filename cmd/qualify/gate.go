@@ -24,6 +24,7 @@ type gateFlags struct {
 	junit, summary         string
 	plan, printDefault     bool
 	json, policyGiven      bool
+	require                requireFlags
 }
 
 var gateFormats = []string{formatTable, formatMarkdown, formatJSON}
@@ -43,23 +44,19 @@ measured evidence can pass.
 With --plan nothing is judged: it prints the families and trials that each rule
 needs to be able to pass, for a campaign file, builtin:demo or a stored campaign.
 
-Exit 0 PASS, 1 FAIL, 2 INCONCLUSIVE; with --plan 0.`,
+With --require-attestation a PASS does not suffice: the attestation must be
+signed by the public keys given (or by --signatures of them), be good at this
+moment, be about the same verdict byte for byte, hold every --artifact and
+--subject among its subjects, and say PASSED by measured evidence, or of a
+simulation with --allow-simulation. Else the last line says what blocks the
+release, and the exit code is 1. Name the policy that the release asks for with
+--policy: without it the campaign chooses by what it is judged.
+
+Exit 0 PASS, 1 FAIL or no such attestation, 2 INCONCLUSIVE; with --plan 0.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.json {
-				if c.Flags().Changed("format") && f.format != formatJSON {
-					return usagef("--json and --format %s: give one of them", f.format)
-				}
-				f.format = formatJSON
-			}
-			if !slices.Contains(gateFormats, f.format) {
-				return usagef("--format %q: this version writes %s", f.format, strings.Join(gateFormats, ", "))
-			}
-			if f.printDefault && len(args) > 0 {
-				return usagef("--print-default takes no campaign; it prints a policy")
-			}
-			if !f.printDefault && len(args) == 0 {
-				return usagef("gate: missing CAMPAIGN%s", seeHelp(c))
+			if err := f.consistent(c, args); err != nil {
+				return err
 			}
 			policy, err := readPolicy(f.policy)
 			if err != nil {
@@ -82,7 +79,29 @@ Exit 0 PASS, 1 FAIL, 2 INCONCLUSIVE; with --plan 0.`,
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML, one test case a rule, to `FILE`")
 	fl.StringVar(&f.summary, "summary", "", "also append Markdown to `FILE`, such as $GITHUB_STEP_SUMMARY")
 	corpusFlag(c, &f.corpus)
+	f.require.add(c)
 	return c
+}
+
+// consistent refuses flags that say nothing together, and settles the format.
+func (f *gateFlags) consistent(c *cobra.Command, args []string) error {
+	if f.json {
+		if c.Flags().Changed("format") && f.format != formatJSON {
+			return usagef("--json and --format %s: give one of them", f.format)
+		}
+		f.format = formatJSON
+	}
+	switch {
+	case !slices.Contains(gateFormats, f.format):
+		return usagef("--format %q: this version writes %s", f.format, strings.Join(gateFormats, ", "))
+	case f.printDefault && len(args) > 0:
+		return usagef("--print-default takes no campaign; it prints a policy")
+	case !f.printDefault && len(args) == 0:
+		return usagef("gate: missing CAMPAIGN%s", seeHelp(c))
+	case f.require.required() && (f.printDefault || f.plan):
+		return usagef("gate: --require-attestation needs a verdict; leave it out, or leave --plan and --print-default out")
+	}
+	return f.require.consistent(c)
 }
 
 // policyPrefix names a policy that ships with the tool in place of a file.
@@ -118,7 +137,11 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		}
 		return a.gatePlan(ctx, which, p, f)
 	}
-	if _, err := checkOutput(f.junit, f.policy); err != nil {
+	if _, err := checkOutput(f.junit, append(f.require.inputs(), f.policy)...); err != nil {
+		return err
+	}
+	required, err := f.require.request()
+	if err != nil {
 		return err
 	}
 	return a.withStore(ctx, func(s store.Store) error {
@@ -128,20 +151,30 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 				return err
 			}
 		}
-		doc, err := a.judge(ctx, s, which, p, f.corpus)
+		in, err := a.readGateInput(ctx, s, which, f.corpus)
 		if err != nil {
 			return err
 		}
-		if err := writeGate(a.out, f.format, doc); err != nil {
+		doc, err := in.judge(p) //nolint:contextcheck // the audit of the oracle takes no context: it is over in a moment
+		if err != nil {
 			return err
 		}
-		if err := a.gateFiles(doc, f); err != nil {
+		var r *reports.Release
+		if required != nil {
+			if r, err = required.release(doc, in.frozen()); err != nil {
+				return err
+			}
+		}
+		if err := writeRelease(a.out, f.format, doc, r); err != nil {
 			return err
 		}
-		if doc.Exit == exitOK {
-			return nil
+		if err := a.gateFiles(doc, r, f); err != nil {
+			return err
 		}
-		return verdict(doc.Exit)
+		if code := exitOf(doc, r); code != exitOK {
+			return verdict(code)
+		}
+		return nil
 	})
 }
 
@@ -151,7 +184,7 @@ func (a *app) judge(ctx context.Context, s store.Store, which string, p *gate.Po
 	if err != nil {
 		return nil, err
 	}
-	return in.judge(p)
+	return in.judge(p) //nolint:contextcheck // the audit of the oracle takes no context: it is over in a moment
 }
 
 // judge computes the verdict on what was read.
@@ -185,13 +218,13 @@ func writeGate(w io.Writer, format string, doc *gate.Document) error {
 }
 
 // gateFiles writes what is asked for beside stdout.
-func (a *app) gateFiles(doc *gate.Document, f gateFlags) error {
+func (a *app) gateFiles(doc *gate.Document, r *reports.Release, f gateFlags) error {
 	if f.junit != "" {
-		var b bytes.Buffer
-		if err := reports.VerdictJUnit(&b, doc); err != nil {
+		content, err := junitOfGate(doc, r)
+		if err != nil {
 			return err
 		}
-		if err := writeFile(f.junit, b.Bytes()); err != nil {
+		if err := writeFile(f.junit, content); err != nil {
 			return err
 		}
 	}
@@ -199,7 +232,7 @@ func (a *app) gateFiles(doc *gate.Document, f gateFlags) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := reports.VerdictMarkdown(&b, doc); err != nil {
+	if err := writeRelease(&b, formatMarkdown, doc, r); err != nil {
 		return err
 	}
 	return appendSummary(f.summary, b.Bytes())
