@@ -96,6 +96,7 @@ func diffParts(a, b *Manifest) []Difference {
 		{"evaluator", a.Evaluator, b.Evaluator},
 		{"policy", a.Policy, b.Policy},
 		{"plan", a.Plan, b.Plan},
+		{"sealed corpus", a.Corpus.Sealed, b.Corpus.Sealed},
 		{"split", splits(a, splitDigest), splits(b, splitDigest)},
 		{"case", splits(a, splitCases), splits(b, splitCases)},
 		{"gold", splits(a, splitGold), splits(b, splitGold)},

@@ -73,6 +73,9 @@ type File struct {
 type Corpus struct {
 	Name   string           `json:"name"`
 	Splits map[string]Split `json:"splits"`
+	// Sealed is set when the corpus was read from a sealed file: "file" is the
+	// digest of the file, "lint/…" what the audit had found when it was sealed.
+	Sealed map[string]string `json:"sealed,omitempty"`
 }
 
 // Split is one split of a corpus: case id to digest, and case id to the digest

@@ -38,7 +38,7 @@ func small() *Manifest {
 		Prompts:   map[string]string{"legacy/system": "sha256:1"},
 		Prices:    map[string]string{"m/input": "3000000"},
 		Models:    map[string]string{"name": "m"},
-		Corpus:    Corpus{Name: "builtin", Splits: map[string]Split{"holdout": {Digest: "sha256:2", Cases: map[string]string{"f/c": "sha256:3"}, Gold: map[string]string{"f/c": "sha256:4"}}}},
+		Corpus:    Corpus{Name: "builtin", Splits: map[string]Split{"holdout": {Digest: "sha256:2", Cases: map[string]string{"f/c": "sha256:3"}, Gold: map[string]string{"f/c": "sha256:4"}}}, Sealed: map[string]string{"file": "sha256:10", "lint/findings": "0"}},
 		Evaluator: map[string]string{"code": "vcs:abc"},
 		Policy:    map[string]string{"digest": "sha256:5"},
 	}
@@ -144,6 +144,11 @@ func TestQ4_EachChangeIsNamedWithBothValues(t *testing.T) {
 		{"evaluator", func(m *Manifest) { m.Evaluator["code"] = "vcs:d" }, []string{"evaluator code: vcs:abc → vcs:d"}},
 		{"policy", func(m *Manifest) { m.Policy["digest"] = "sha256:6" }, []string{"policy digest: sha256:5 → sha256:6"}},
 		{"case", func(m *Manifest) { m.Corpus.Splits["holdout"].Cases["f/c"] = "sha256:7" }, []string{"case holdout/f/c: sha256:3 → sha256:7"}},
+		{"sealed corpus", func(m *Manifest) { m.Corpus.Sealed["file"] = "sha256:11" }, []string{"sealed corpus file: sha256:10 → sha256:11"}},
+		{"audit of a sealed corpus", func(m *Manifest) { m.Corpus.Sealed["lint/findings"] = "1" }, []string{"sealed corpus lint/findings: 0 → 1"}},
+		{"corpus no longer sealed", func(m *Manifest) { m.Corpus.Sealed = nil }, []string{
+			"sealed corpus file: sha256:10 → (absent)", "sealed corpus lint/findings: 0 → (absent)",
+		}},
 		{"gold", func(m *Manifest) { delete(m.Corpus.Splits["holdout"].Gold, "f/c") }, []string{"gold holdout/f/c: sha256:4 → (absent)"}},
 		{"split", func(m *Manifest) { m.Corpus.Splits["dev"] = Split{Digest: "sha256:8"} }, []string{"split dev: (absent) → sha256:8"}},
 		{"binary", func(m *Manifest) { m.Binaries[0].SHA256 = digest([]byte("other")) }, []string{

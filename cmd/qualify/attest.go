@@ -120,12 +120,20 @@ func readPrivateKeys(paths []string) (keys []*attest.PrivateKey, warnings []stri
 		if err != nil {
 			return nil, nil, usagef("%s: %w", path, err)
 		}
-		if mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-			warnings = append(warnings, fmt.Sprintf("warning: %s can be read by others (mode %04o); chmod 600 it, and make a new key if somebody may have", path, mode.Perm()))
+		if w := readableByOthers(path, mode); w != "" {
+			warnings = append(warnings, w)
 		}
 		keys = append(keys, k)
 	}
 	return keys, warnings, nil
+}
+
+// readableByOthers warns of the file of a key that others can read; "" for none.
+func readableByOthers(path string, mode fs.FileMode) string {
+	if mode.Perm()&0o077 == 0 || runtime.GOOS == "windows" {
+		return ""
+	}
+	return fmt.Sprintf("warning: %s can be read by others (mode %04o); chmod 600 it, and make a new key if somebody may have", path, mode.Perm())
 }
 
 func readPublicKeys(paths []string) ([]attest.PublicKey, error) {

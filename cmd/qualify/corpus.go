@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
@@ -17,12 +16,12 @@ import (
 
 func (a *app) corpusCmd() *cobra.Command {
 	return a.group("corpus", "Cases: what they are and whether they are sound",
-		a.corpusListCmd(), a.corpusShowCmd(), a.corpusLintCmd())
+		a.corpusListCmd(), a.corpusShowCmd(), a.corpusLintCmd(), a.corpusKeygenCmd(), a.corpusSealCmd(), a.corpusUnsealCmd())
 }
 
 // corpusFlag adds --corpus.
 func corpusFlag(c *cobra.Command, name *string) {
-	c.Flags().StringVar(name, "corpus", builtinName, "`FOLDER` of the corpus, or builtin")
+	c.Flags().StringVar(name, "corpus", builtinName, "`FOLDER` of the corpus, a sealed file, or builtin")
 }
 
 // caseLine is one case in a list.
@@ -44,8 +43,15 @@ func (a *app) corpusListCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the cases of a corpus",
-		Args:  exactArgs(),
+		Long: `List the cases of a corpus. Of a sealed one without its key, ids, splits and
+digests are listed; titles are sealed.`,
+		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
+			if locked, err := a.isLocked(from); err != nil {
+				return err
+			} else if locked {
+				return a.listSealed(from, split, asJSON)
+			}
 			cs, err := a.readCorpus(from)
 			if err != nil {
 				return err
@@ -100,7 +106,7 @@ func (a *app) corpusShowCmd() *cobra.Command {
 		Short: "Print one case file",
 		Args:  exactArgs("CASE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cs, err := a.readCorpus(from)
+			cs, tree, err := a.openCorpus(from)
 			if err != nil {
 				return err
 			}
@@ -127,7 +133,7 @@ func (a *app) corpusShowCmd() *cobra.Command {
 					Case   *corpus.Case `json:"case"`
 				}{schemaRef{"qualify.case", 1}, digest, k})
 			}
-			text, err := fs.ReadFile(corpusFS(from), k.File())
+			text, err := fs.ReadFile(tree, k.File())
 			if err != nil {
 				return fmt.Errorf("read case %s: %w", k.ID, err)
 			}
@@ -210,29 +216,28 @@ func place(f *corpus.FileError) string {
 
 // readCorpus reads a corpus without its gold.
 func (a *app) readCorpus(from string) (*corpus.Corpus, error) {
-	if from == builtinName {
-		return corpus.Builtin()
-	}
-	info, err := os.Stat(from)
-	switch {
-	case err != nil:
-		return nil, usagef("corpus %s: %w", from, cause(err))
-	case !info.IsDir():
-		return nil, usagef("corpus %s: is a file; name the folder that holds the families", from)
-	}
-	cs, err := corpus.Load(os.DirFS(from))
-	if err != nil {
-		return nil, usagef("corpus %s: %w", from, firstFault(err))
-	}
-	return cs, nil
+	cs, _, err := a.openCorpus(from)
+	return cs, err
 }
 
-// corpusFS is the tree behind a corpus that readCorpus could read.
-func corpusFS(from string) fs.FS {
+// openCorpus reads a corpus without its gold, and gives the tree of its files.
+func (a *app) openCorpus(from string) (*corpus.Corpus, fs.FS, error) {
 	if from == builtinName {
-		return corpus.BuiltinFS()
+		cs, err := corpus.Builtin()
+		return cs, corpus.BuiltinFS(), err
 	}
-	return os.DirFS(from)
+	tree, sealed, err := a.corpusTree(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed != nil {
+		return sealed.Corpus, tree, nil
+	}
+	cs, err := corpus.Load(tree)
+	if err != nil {
+		return nil, nil, usagef("corpus %s: %w", from, firstFault(err))
+	}
+	return cs, tree, nil
 }
 
 // firstFault shortens a list of file faults to its first and their number, so

@@ -195,13 +195,20 @@ func (a *app) frozenPlan(file *campaigns.File, base string) (map[string]string, 
 	return map[string]string{corpus.SplitHoldout: plan.PlanDigest}, nil
 }
 
-// frozenCorpus digests each split of a corpus apart, with its gold.
+// frozenCorpus digests each split of a corpus apart, with its gold, and the file
+// of a sealed one with what its audit found.
 func (a *app) frozenCorpus(name, base string) (freeze.Corpus, error) {
 	cs, err := a.loadCases(name, base)
 	if err != nil {
 		return freeze.Corpus{Name: name}, err
 	}
-	return corpusDigests(name, cs)
+	out, err := corpusDigests(name, cs)
+	if err != nil || cs.sealed == nil {
+		return out, err
+	}
+	out.Sealed = map[string]string{}
+	err = flatten(out.Sealed, map[string]any{"file": cs.sealed.digest, "lint": cs.sealed.Manifest.Lint})
+	return out, err
 }
 
 // corpusDigests digests each split of loaded cases apart, with their gold.

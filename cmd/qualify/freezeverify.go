@@ -258,6 +258,9 @@ func (a *app) showFreeze(doc freezeDoc, files bool) {
 		s := m.Corpus.Splits[name]
 		line("split", "%s  %s, %d cases, %d with gold", s.Digest, name, len(s.Cases), len(s.Gold))
 	}
+	if m.Corpus.Sealed != nil {
+		line("corpus", "%s  sealed file, %s findings in its audit", m.Corpus.Sealed["file"], m.Corpus.Sealed["lint/findings"])
+	}
 	line("policy", "%s  %s", m.Policy["digest"], m.Source.Policy)
 	line("evaluator", "%s, code %s", m.Evaluator["version"], m.Evaluator["code"])
 	line("model", "%s %s, %d settings, %d prices", m.Models["provider"], m.Models["name"], len(m.Models), len(m.Prices))

@@ -29,13 +29,17 @@ type app struct {
 	err      io.Writer     // talk and progress
 	storeURL string
 	durable  bool
-	rebuild  rebuilder
-	open     func(ctx context.Context, path string, access storeAccess) (store.Store, error)
-	started  bool // flags and arguments were accepted: errors from here on are the command's
+	// corpusKeys open sealed corpora.
+	corpusKeys keyring
+	env        func(string) string // the environment
+	rebuild    rebuilder
+	open       func(ctx context.Context, path string, access storeAccess) (store.Store, error)
+	clockTold  bool // that moments of records are set
+	started    bool // flags and arguments were accepted: errors from here on are the command's
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
+	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr, env: os.Getenv}
 	a.open, a.rebuild = a.openSQLite, a.rebuildRooms
 	return a
 }
@@ -89,6 +93,7 @@ protection, 6 stopped by a limit, 130 interrupted, 141 reader of stdout gone.`
 		return refuseEmptyFlags(c)
 	}
 	root.PersistentFlags().StringVar(&a.storeURL, "store", cmp.Or(os.Getenv("QUALIFY_STORE"), defaultStore), "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
+	root.PersistentFlags().StringArrayVar(&a.corpusKeys.paths, "corpus-key", nil, "`FILE` with a key that opens a sealed corpus (or "+envCorpusKey+")")
 	root.PersistentFlags().BoolVar(&a.durable, "durable", false, "flush every commit to disk, for simulated funds too")
 	return root
 }

@@ -160,7 +160,7 @@ func holdoutCases(cs *cases) *cases {
 			c.Cases = append(c.Cases, &k)
 		}
 	}
-	return &cases{c, cs.gold}
+	return &cases{corpus: c, gold: cs.gold}
 }
 
 // withoutFaults is the corpus with no world faults.
@@ -171,7 +171,7 @@ func withoutFaults(cs *cases) *cases {
 		k.Faults = nil
 		c.Cases = append(c.Cases, &k)
 	}
-	return &cases{c, cs.gold}
+	return &cases{corpus: c, gold: cs.gold}
 }
 
 func (s simResult) arm(t *testing.T, name string) evaluator.ArmSummary {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/agentrooms/qualify/campaigns"
@@ -40,10 +39,11 @@ func knownProviders() map[string]model.Evidence {
 type cases struct {
 	corpus *corpus.Corpus
 	gold   *gold.Set
+	sealed *sealedCorpus // nil unless the corpus was sealed
 }
 
-// loadCases reads the built-in corpus, or a folder with its gold under
-// <folder>/gold; base is what a relative folder is relative to.
+// loadCases reads the built-in corpus, or a folder or sealed file with its gold
+// under gold; base is what a relative name is relative to.
 func (a *app) loadCases(name, base string) (*cases, error) {
 	if name == builtinName {
 		c, err := corpus.Builtin()
@@ -54,31 +54,31 @@ func (a *app) loadCases(name, base string) (*cases, error) {
 		if err != nil {
 			return nil, fmt.Errorf("built-in gold: %w", err)
 		}
-		return &cases{c, g}, nil
+		return &cases{corpus: c, gold: g}, nil
 	}
-	dir := name
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(base, dir)
+	place := name
+	if !filepath.IsAbs(place) {
+		place = filepath.Join(base, place)
 	}
-	info, err := os.Stat(dir)
-	switch {
-	case err != nil:
-		return nil, usagef("corpus %s: %w", dir, cause(err))
-	case !info.IsDir():
-		return nil, usagef("corpus %s: is a file; name the folder that holds the families", dir)
-	}
-	fsys := os.DirFS(dir)
-	c, err := corpus.Load(fsys)
+	tree, sealed, err := a.corpusTree(place)
 	if err != nil {
-		return nil, usagef("corpus %s: %w", dir, err)
+		return nil, err
 	}
-	g := new(gold.Set)
-	if _, err := fs.Stat(fsys, "gold"); err == nil {
-		if g, err = gold.LoadBeside(fsys); err != nil {
-			return nil, usagef("gold of corpus %s: %w", dir, err)
+	cs := &cases{sealed: sealed}
+	if sealed != nil {
+		cs.corpus = sealed.Corpus
+	} else if cs.corpus, err = corpus.Load(tree); err != nil {
+		return nil, usagef("corpus %s: %w", place, err)
+	}
+	if cs.gold, err = goldIn(tree); err != nil {
+		return nil, usagef("gold of corpus %s: %w", place, err)
+	}
+	if sealed != nil {
+		if err := checkSealedGold(cs); err != nil {
+			return nil, usagef("corpus %s: %w", place, err)
 		}
 	}
-	return &cases{c, g}, nil
+	return cs, nil
 }
 
 // cause drops the path from a file error; the message names it already.
