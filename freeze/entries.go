@@ -3,7 +3,9 @@ package freeze
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentrooms/qualify/engine"
 )
@@ -31,10 +33,10 @@ type RegistrationEntry struct {
 	Record   json.RawMessage `json:"record"`
 }
 
-// ManifestEntry seals a manifest. At, here and below, is wall time in RFC 3339.
+// ManifestEntry seals a manifest.
 type ManifestEntry struct {
-	Freeze   string          `json:"freeze"` // id of the manifest
-	At       string          `json:"at"`
+	Freeze string `json:"freeze"` // id of the manifest
+	Moment
 	Manifest json.RawMessage `json:"manifest"`
 }
 
@@ -44,17 +46,17 @@ type ManifestEntry struct {
 type OpeningEntry struct {
 	Freeze   string `json:"freeze"`
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
-	Reason   string `json:"reason"`
-	Reopen   string `json:"reopen"`
+	Moment
+	Reason string `json:"reason"`
+	Reopen string `json:"reopen"`
 }
 
 // UseEntry is a later use of an opened holdout by the campaign that opened it.
 type UseEntry struct {
 	Freeze   string `json:"freeze"`
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
-	Use      string `json:"use"` // resume, score, …
+	Moment
+	Use string `json:"use"` // resume, score, …
 }
 
 // VerifiedEntry says that everything a freeze covers was read and found
@@ -63,17 +65,17 @@ type UseEntry struct {
 type VerifiedEntry struct {
 	Freeze   string `json:"freeze"`
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
-	Batch    int    `json:"batch"`
-	Batches  int    `json:"batches"`
+	Moment
+	Batch   int `json:"batch"`
+	Batches int `json:"batches"`
 }
 
 // VoidEntry voids the results of a batch: what a freeze covers was changed while
 // it ran. Trials are the keys of those that had ended.
 type VoidEntry struct {
-	Freeze      string       `json:"freeze"`
-	Campaign    string       `json:"campaign"`
-	At          string       `json:"at"`
+	Freeze   string `json:"freeze"`
+	Campaign string `json:"campaign"`
+	Moment
 	Batch       int          `json:"batch"`
 	Trials      []string     `json:"trials"`
 	Differences []Difference `json:"differences"`
@@ -83,21 +85,21 @@ type VoidEntry struct {
 type StartEntry struct {
 	Campaign string `json:"campaign"`
 	Freeze   string `json:"freeze"`
-	At       string `json:"at"`
+	Moment
 }
 
 // EndEntry is the end of a campaign and the digest of its trace set.
 type EndEntry struct {
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
-	Status   string `json:"status"`
-	Traces   string `json:"traces"`
+	Moment
+	Status string `json:"status"`
+	Traces string `json:"traces"`
 }
 
 // VerdictEntry is a verdict of the gate.
 type VerdictEntry struct {
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
+	Moment
 	Policy   string `json:"policy"` // digest
 	Verdict  string `json:"verdict"`
 	Document string `json:"document"` // digest of the whole verdict document
@@ -106,7 +108,7 @@ type VerdictEntry struct {
 // AttestationEntry is a signed statement about a verdict.
 type AttestationEntry struct {
 	Campaign string `json:"campaign"`
-	At       string `json:"at"`
+	Moment
 	Envelope string `json:"envelope"` // digest
 	Key      string `json:"key"`      // id
 }
@@ -129,11 +131,44 @@ func Append(ctx context.Context, l Log, kind string, entry any) (Row, error) {
 	return r, nil
 }
 
+// mostTries bounds Decide. At each further try somebody else has appended a row,
+// so some process always gets on; that many rows in a row never come between.
+const mostTries = 100
+
+// Decide appends the entry that f makes of the rows of a log, behind the rows
+// that f saw: when a row came between, the log is read and f is asked again.
+// An f that returns kind "" appends nothing, and added is false. Errors of f are
+// returned as they are; ErrConflict when rows kept coming between.
+func Decide(ctx context.Context, l Log, f func(rows []Row) (kind string, entry any, err error)) (r Row, added bool, err error) {
+	for range mostTries {
+		rows, err := l.SealLog(ctx)
+		if err != nil {
+			return Row{}, false, err
+		}
+		kind, entry, err := f(rows)
+		if err != nil || kind == "" {
+			return Row{}, false, err
+		}
+		body, err := engine.Canonical(entry)
+		if err != nil {
+			return Row{}, false, fmt.Errorf("seal %s: %w", kind, err)
+		}
+		r, err := l.AppendSealAfter(ctx, Head(rows), kind, body)
+		switch {
+		case err == nil:
+			return r, true, nil
+		case !errors.Is(err, ErrConflict):
+			return Row{}, false, fmt.Errorf("seal %s: %w", kind, err)
+		}
+	}
+	return Row{}, false, fmt.Errorf("%w, %d times: others append to it all the time; run the command again", ErrConflict, mostTries)
+}
+
 // Frozen is a freeze found in a log.
 type Frozen struct {
 	ID       string
 	N        int64 // row
-	At       string
+	Moment         // of the row; zero for a manifest that is in no log
 	Manifest *Manifest
 }
 
@@ -167,12 +202,12 @@ func readFreeze(r Row) (Frozen, error) {
 	if id != e.Freeze {
 		return Frozen{}, fmt.Errorf("names freeze %s and holds %s", e.Freeze, id)
 	}
-	return Frozen{id, r.N, e.At, m}, nil
+	return Frozen{id, r.N, e.Moment, m}, nil
 }
 
 // Seal appends a manifest, once: a log that has it already is left as it is,
 // and the row of then returned with added = false.
-func Seal(ctx context.Context, l Log, m *Manifest, at string) (f Frozen, added bool, err error) {
+func Seal(ctx context.Context, l Log, m *Manifest, at Moment) (f Frozen, added bool, err error) {
 	body, err := m.Canonical()
 	if err != nil {
 		return Frozen{}, false, err
@@ -181,22 +216,19 @@ func Seal(ctx context.Context, l Log, m *Manifest, at string) (f Frozen, added b
 		return Frozen{}, false, err
 	}
 	id := IDPrefix + engine.Digest(body)
-	rows, err := l.SealLog(ctx)
-	if err != nil {
-		return Frozen{}, false, err
-	}
-	have, err := Freezes(rows)
-	if err != nil {
-		return Frozen{}, false, err
-	}
-	for _, f := range have {
-		if f.ID == id {
-			return f, false, nil
+	r, added, err := Decide(ctx, l, func(rows []Row) (string, any, error) {
+		have, err := Freezes(rows)
+		if err != nil {
+			return "", nil, err
 		}
-	}
-	r, err := Append(ctx, l, KindFreeze, ManifestEntry{id, at, body})
-	if err != nil {
-		return Frozen{}, false, err
+		if i := slices.IndexFunc(have, func(f Frozen) bool { return f.ID == id }); i >= 0 {
+			f = have[i]
+			return "", nil, nil
+		}
+		return KindFreeze, ManifestEntry{id, at, body}, nil
+	})
+	if err != nil || !added {
+		return f, false, err
 	}
 	return Frozen{id, r.N, at, m}, true, nil
 }

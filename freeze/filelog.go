@@ -43,12 +43,29 @@ func (l FileLog) SealLog(ctx context.Context) ([]Row, error) {
 // AppendSeal implements Log. A file that does not end in a whole row, or whose
 // chain is broken, is left as it is: ErrLog.
 func (l FileLog) AppendSeal(ctx context.Context, kind string, body []byte) (Row, error) {
+	return l.append(ctx, nil, kind, body)
+}
+
+// AppendSealAfter implements Log, as AppendSeal does; the head is compared under
+// the lock.
+func (l FileLog) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (Row, error) {
+	return l.append(ctx, &head, kind, body)
+}
+
+// append appends a row, behind the row of digest head if given.
+func (l FileLog) append(ctx context.Context, head *string, kind string, body []byte) (Row, error) {
 	var out Row
 	err := l.locked(ctx, func(rows []Row, write func(...Row) error) error {
+		if head != nil && *head != Head(rows) {
+			return fmt.Errorf("%s: %w", l.Path, ErrConflict)
+		}
 		out = chained(last(rows), kind, body)
 		return write(out)
 	})
-	return out, err
+	if err != nil {
+		return Row{}, err
+	}
+	return out, nil
 }
 
 // locked runs f with the rows of the file and a function that appends to it,

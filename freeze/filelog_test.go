@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/agentrooms/qualify/engine"
 )
 
 func rowsOf(t testing.TB, l Log) []Row {
@@ -194,26 +196,54 @@ func TestQ4_StoresShareTheLogOfAFile(t *testing.T) {
 	}
 }
 
-// racing is a store to which another process appends just before we do.
+// racing is a store to which another process appends just before each of our
+// appends, as long as there is something to append; the zero entry is nothing.
 type racing struct {
 	listLog
-	before *entry
+	before []entry
+}
+
+func (l *racing) race(ctx context.Context) error {
+	if len(l.before) == 0 {
+		return nil
+	}
+	e := l.before[0]
+	l.before = l.before[1:]
+	if e.kind == "" {
+		return nil
+	}
+	body, err := engine.Canonical(e.body)
+	if err == nil {
+		_, err = l.listLog.AppendSeal(ctx, e.kind, body)
+	}
+	return err
+}
+
+func bodyOf(t testing.TB, e entry) []byte {
+	t.Helper()
+	body, err := engine.Canonical(e.body)
+	ok(t, err)
+	return body
 }
 
 func (l *racing) AppendSeal(ctx context.Context, kind string, body []byte) (Row, error) {
-	if e := l.before; e != nil {
-		l.before = nil
-		if _, err := Append(ctx, l, e.kind, e.body); err != nil {
-			return Row{}, err
-		}
+	if err := l.race(ctx); err != nil {
+		return Row{}, err
 	}
 	return l.listLog.AppendSeal(ctx, kind, body)
+}
+
+func (l *racing) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (Row, error) {
+	if err := l.race(ctx); err != nil {
+		return Row{}, err
+	}
+	return l.listLog.AppendSealAfter(ctx, head, kind, body)
 }
 
 func TestQ4_ARowThatComesBetweenIsCopiedToo(t *testing.T) {
 	t.Parallel()
 	s := story(t)
-	l := &racing{before: &s[0]}
+	l := &racing{before: s[:1]}
 	m := Mirror{Store: l, File: FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}}
 	r, err := Append(t.Context(), m, s[1].kind, s[1].body)
 	ok(t, err)
@@ -223,10 +253,71 @@ func TestQ4_ARowThatComesBetweenIsCopiedToo(t *testing.T) {
 	if diff := cmp.Diff(l.rows, rowsOf(t, m.File)); diff != "" {
 		t.Errorf("(-store +file):\n%s", diff)
 	}
-	// A row that comes between while a store takes a file over is a fork.
-	other := &racing{before: &entry{KindRegistration, registration("c_7")}}
+	// A row that comes between while a store takes a file over is a fork, and
+	// nothing of the file gets behind it.
+	other := &racing{before: []entry{{KindRegistration, registration("c_7")}}}
 	if _, err := (Mirror{Store: other, File: m.File}).SealLog(t.Context()); !errors.Is(err, ErrLog) {
 		t.Errorf("a row between: %v", err)
+	}
+	if len(other.rows) != 1 {
+		t.Errorf("rows of another log were appended: %v", kinds(other.rows))
+	}
+	// Unless it is the very row: two processes take the file over at once.
+	same := &racing{before: s[:2]}
+	if diff := cmp.Diff(l.rows, rowsOf(t, Mirror{Store: same, File: m.File})); diff != "" {
+		t.Errorf("taken over twice (-want +got):\n%s", diff)
+	}
+	sound(t, same.rows)
+}
+
+// TestQ4_AppendsBehindWhatWasRead: each log refuses a row behind any other than
+// its last, and is then as it was; a mirror also when only one of its copies has
+// gone on.
+func TestQ4_AppendsBehindWhatWasRead(t *testing.T) {
+	t.Parallel()
+	s := story(t)
+	dir := t.TempDir()
+	shared := new(listLog)
+	m := Mirror{Store: shared, File: FileLog{filepath.Join(dir, "mirrored.jsonl")}}
+	for name, l := range map[string]Log{"file": FileLog{filepath.Join(dir, "seal.jsonl")}, "mirror": m} {
+		after := func(head string, e entry) (Row, error) {
+			return l.AppendSealAfter(t.Context(), head, e.kind, bodyOf(t, e))
+		}
+		if _, err := after("0", s[0]); !errors.Is(err, ErrConflict) || len(rowsOf(t, l)) != 0 {
+			t.Errorf("%s: behind no row there is: %v", name, err)
+		}
+		one, err := after("", s[0])
+		ok(t, err)
+		_, err = after(one.Digest, s[1])
+		ok(t, err)
+		for _, head := range []string{"", one.Digest} {
+			if r, err := after(head, s[2]); !errors.Is(err, ErrConflict) || r.N != 0 {
+				t.Errorf("%s, behind %q: row %d, %v", name, head, r.N, err)
+			}
+		}
+		if diff := cmp.Diff(logOf(t, s[:2]), rowsOf(t, l)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	read := Head(rowsOf(t, m))
+	_, err := Append(t.Context(), shared, s[2].kind, s[2].body) // without the file
+	ok(t, err)
+	if _, err := m.AppendSealAfter(t.Context(), read, s[3].kind, bodyOf(t, s[3])); !errors.Is(err, ErrConflict) {
+		t.Errorf("the store went on: %v", err)
+	}
+	_, err = Append(t.Context(), m.File, s[3].kind, s[3].body) // without the store
+	ok(t, err)
+	read = Head(shared.rows)
+	if _, err := m.AppendSealAfter(t.Context(), read, s[4].kind, bodyOf(t, s[4])); !errors.Is(err, ErrConflict) {
+		t.Errorf("the file went on: %v", err)
+	}
+	racer := &racing{before: s[:1]} // between the copies and the row
+	r := Mirror{Store: racer, File: FileLog{filepath.Join(dir, "raced.jsonl")}}
+	if _, err := r.AppendSealAfter(t.Context(), "", s[1].kind, bodyOf(t, s[1])); !errors.Is(err, ErrConflict) || len(racer.rows) != 1 {
+		t.Errorf("the store went on in between: %v, %v", err, kinds(racer.rows))
+	}
+	if diff := cmp.Diff(logOf(t, s[:4]), rowsOf(t, m)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -234,6 +325,10 @@ func TestQ4_ARowThatComesBetweenIsCopiedToo(t *testing.T) {
 type failing struct{ listLog }
 
 func (*failing) AppendSeal(context.Context, string, []byte) (Row, error) {
+	return Row{}, syscall.ENOSPC
+}
+
+func (*failing) AppendSealAfter(context.Context, string, string, []byte) (Row, error) {
 	return Row{}, syscall.ENOSPC
 }
 

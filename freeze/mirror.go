@@ -2,6 +2,7 @@ package freeze
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -35,13 +36,30 @@ func (m Mirror) SealLog(ctx context.Context) ([]Row, error) {
 
 // AppendSeal implements Log.
 func (m Mirror) AppendSeal(ctx context.Context, kind string, body []byte) (Row, error) {
+	return m.append(ctx, func([]Row) (Row, error) { return m.Store.AppendSeal(ctx, kind, body) })
+}
+
+// AppendSealAfter implements Log. Both logs must end with the row of that
+// digest, or be brought up to one that does.
+func (m Mirror) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (Row, error) {
+	return m.append(ctx, func(rows []Row) (Row, error) {
+		if Head(rows) != head {
+			return Row{}, fmt.Errorf("%s: %w", m.File.Path, ErrConflict)
+		}
+		return m.Store.AppendSealAfter(ctx, head, kind, body)
+	})
+}
+
+// append runs to, which appends a row to the store behind rows, and copies the
+// row to the file.
+func (m Mirror) append(ctx context.Context, to func(rows []Row) (Row, error)) (Row, error) {
 	var out Row
 	err := m.File.locked(ctx, func(file []Row, write func(...Row) error) error {
 		rows, err := m.level(ctx, file, write)
 		if err != nil {
 			return err
 		}
-		if out, err = m.Store.AppendSeal(ctx, kind, body); err != nil {
+		if out, err = to(rows); err != nil {
 			return err
 		}
 		if out.N == int64(len(rows))+1 {
@@ -51,11 +69,25 @@ func (m Mirror) AppendSeal(ctx context.Context, kind string, body []byte) (Row, 
 		_, err = m.level(ctx, rows, write)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return Row{}, err
+	}
+	return out, nil
 }
 
-// level makes both the longer one and returns it.
-func (m Mirror) level(ctx context.Context, file []Row, write func(...Row) error) ([]Row, error) {
+// level makes both the longer one and returns it. When another process appends
+// to the store meanwhile, it compares anew.
+func (m Mirror) level(ctx context.Context, file []Row, write func(...Row) error) (rows []Row, err error) {
+	for range mostTries {
+		rows, err = m.levelOnce(ctx, file, write)
+		if !errors.Is(err, ErrConflict) {
+			break
+		}
+	}
+	return rows, err
+}
+
+func (m Mirror) levelOnce(ctx context.Context, file []Row, write func(...Row) error) ([]Row, error) {
 	stored, err := m.Store.SealLog(ctx)
 	if err != nil {
 		return nil, err
@@ -75,7 +107,7 @@ func (m Mirror) level(ctx context.Context, file []Row, write func(...Row) error)
 		return stored, nil
 	}
 	for _, r := range file[c.Common:] {
-		got, err := m.Store.AppendSeal(ctx, r.Kind, r.Body)
+		got, err := m.Store.AppendSealAfter(ctx, r.Prev, r.Kind, r.Body)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // ErrHoldout refuses or stops a run on a holdout (Q4.3-4).
@@ -40,7 +39,7 @@ type Run struct {
 	Reopen   string // reason for opening what another campaign has opened; "" for none
 	// Verify reads all that the freeze covers and names what differs.
 	Verify func(context.Context, *Manifest) ([]Difference, error)
-	Now    func() time.Time
+	Now    func() Moment
 
 	at       Holdout
 	manifest *Manifest
@@ -65,61 +64,64 @@ func (r *Run) Enter(ctx context.Context, closed [][]string) error {
 		return fmt.Errorf("%w: the seal log holds no freeze %s; qualify freeze create seals one", ErrHoldout, r.Freeze)
 	}
 	r.manifest = v.Freezes[i].Manifest
-	r.at = HoldoutOf(rows, r.Campaign)
-	r.begun = r.at.Opened
-	switch {
-	case r.at.Freeze != "" && r.at.Freeze != r.Freeze:
-		return fmt.Errorf("%w: campaign %s ran under freeze %s and not under %s; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Freeze, r.Freeze)
-	case len(r.at.Voids) > 0:
-		return fmt.Errorf("%w: results of campaign %s are void (row %d of the seal log): what its freeze covers was changed while it ran; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Voids[0].Row)
-	}
-	others := openedBy(rows, r.Freeze, r.Campaign)
-	if err := r.mayOpen(others); err != nil {
+	others, err := r.read(rows)
+	if err != nil {
 		return err
 	}
 	if err := r.check(ctx, closed); err != nil {
 		return err
 	}
-	reopened := r.at.Reopen != "" || !r.begun && len(others) > 0
-	if !reopened && !r.manifest.Plans(r.Plan) {
-		return fmt.Errorf("%w: freeze %s does not hold the plan of campaign %s: what runs on a holdout is fixed by its campaign file at the freeze, without other cases, arms or trials on the command line; qualify freeze create fixes it as it is now", ErrHoldout, r.Freeze, r.Campaign)
+	return r.planned(others)
+}
+
+// read takes in what the log says of the campaign, and refuses it where it may
+// not run on the holdout. others are the openings by other campaigns.
+func (r *Run) read(rows []Row) (others []OpeningEntry, err error) {
+	r.at = HoldoutOf(rows, r.Campaign)
+	r.begun = r.at.Opened
+	others = openedBy(rows, r.Freeze, r.Campaign)
+	switch {
+	case r.at.Freeze != "" && r.at.Freeze != r.Freeze:
+		return nil, fmt.Errorf("%w: campaign %s ran under freeze %s and not under %s; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Freeze, r.Freeze)
+	case len(r.at.Voids) > 0:
+		return nil, fmt.Errorf("%w: results of campaign %s are void (row %d of the seal log): what its freeze covers was changed while it ran; another run is another campaign: give it another name in its file, then qualify freeze create", ErrHoldout, r.Campaign, r.at.Voids[0].Row)
+	case !r.begun && len(others) > 0 && r.Reopen == "":
+		return nil, fmt.Errorf("%w: campaign %s opened the holdout under freeze %s at %s; to open it again, and have it counted, give --reopen REASON", ErrHoldout, others[0].Campaign, r.Freeze, others[0].At)
 	}
-	return nil
+	return others, nil
+}
+
+// planned refuses a plan that the freeze does not hold, but for a reopening.
+func (r *Run) planned(others []OpeningEntry) error {
+	reopened := r.at.Reopen != "" || !r.begun && len(others) > 0
+	if reopened || r.manifest.Plans(r.Plan) {
+		return nil
+	}
+	return fmt.Errorf("%w: freeze %s does not hold the plan of campaign %s: what runs on a holdout is fixed by its campaign file at the freeze, without other cases, arms or trials on the command line; qualify freeze create fixes it as it is now", ErrHoldout, r.Freeze, r.Campaign)
 }
 
 // Begin logs the start, and the opening or use of the holdout, before any trial
 // is dispatched. complete says that every trial had ended before this run.
+//
+// Another process may have opened the holdout since Enter: what the log says is
+// read again, and each row is appended only behind what was read (Decide). So of
+// two campaigns that begin in the same moment one opens; the other is refused.
 func (r *Run) Begin(ctx context.Context, complete bool, batches int) error {
-	rows, err := r.Log.SealLog(ctx)
-	if err != nil {
+	_, _, err := Decide(ctx, r.Log, func(rows []Row) (string, any, error) {
+		if r.Freeze != "" {
+			if _, err := r.read(rows); err != nil {
+				return "", nil, err
+			}
+		}
+		if anyRow(rows, KindCampaignStart, r.Campaign) {
+			return "", nil, nil
+		}
+		return KindCampaignStart, StartEntry{r.Campaign, r.Freeze, r.Now()}, nil
+	})
+	if err != nil || r.Freeze == "" {
 		return err
 	}
-	if !anyRow(rows, KindCampaignStart, r.Campaign) {
-		if err := r.append(ctx, KindCampaignStart, StartEntry{r.Campaign, r.Freeze, r.now()}); err != nil {
-			return err
-		}
-	}
-	if r.Freeze == "" {
-		return nil
-	}
-	use := UseResume
-	if complete {
-		use = UseScore
-	}
-	if r.begun {
-		err = r.append(ctx, KindUse, UseEntry{r.Freeze, r.Campaign, r.now(), use})
-	} else {
-		others := openedBy(rows, r.Freeze, r.Campaign) // which another process may have done since Enter
-		if err := r.mayOpen(others); err != nil {
-			return err
-		}
-		e := OpeningEntry{r.Freeze, r.Campaign, r.now(), r.Reason, ""}
-		if len(others) > 0 {
-			e.Reopen = r.Reopen
-		}
-		err = r.append(ctx, KindOpening, e)
-	}
-	if err != nil {
+	if _, _, err := Decide(ctx, r.Log, func(rows []Row) (string, any, error) { return r.open(rows, complete) }); err != nil {
 		return err
 	}
 	r.begun = true
@@ -129,12 +131,23 @@ func (r *Run) Begin(ctx context.Context, complete bool, batches int) error {
 	return r.verified(ctx, 0, batches)
 }
 
-// mayOpen refuses a second opening without a reason.
-func (r *Run) mayOpen(others []OpeningEntry) error {
-	if r.begun || len(others) == 0 || r.Reopen != "" {
-		return nil
+// open is the row by which the campaign opens the holdout, or uses it once it is
+// open.
+func (r *Run) open(rows []Row, complete bool) (kind string, entry any, err error) {
+	others, err := r.read(rows)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case r.begun && complete:
+		return KindUse, UseEntry{r.Freeze, r.Campaign, r.Now(), UseScore}, nil
+	case r.begun:
+		return KindUse, UseEntry{r.Freeze, r.Campaign, r.Now(), UseResume}, nil
 	}
-	return fmt.Errorf("%w: campaign %s opened the holdout under freeze %s at %s; to open it again, and have it counted, give --reopen REASON", ErrHoldout, others[0].Campaign, r.Freeze, others[0].At)
+	e := OpeningEntry{r.Freeze, r.Campaign, r.Now(), r.Reason, ""}
+	if len(others) > 0 {
+		e.Reopen = r.Reopen
+	}
+	return KindOpening, e, nil
 }
 
 // Batch verifies between two batches. All trials of the batches before have
@@ -166,26 +179,29 @@ func (r *Run) After(ctx context.Context, complete bool, batches int, closed [][]
 
 // End logs how the campaign ended, once for each end.
 func (r *Run) End(ctx context.Context, status, traces string) error {
-	rows, err := r.Log.SealLog(ctx)
-	if err != nil {
-		return err
-	}
-	var last EndEntry
+	_, _, err := Decide(ctx, r.Log, func(rows []Row) (string, any, error) {
+		if last := endOf(rows, r.Campaign); last.Status == status && last.Traces == traces {
+			return "", nil, nil
+		}
+		return KindCampaignEnd, EndEntry{r.Campaign, r.Now(), status, traces}, nil
+	})
+	return err
+}
+
+// endOf is how a campaign ended last; the zero entry when it has not.
+func endOf(rows []Row, campaign string) (last EndEntry) {
 	for _, row := range rows {
 		var e EndEntry
-		if row.Kind == KindCampaignEnd && json.Unmarshal(row.Body, &e) == nil && e.Campaign == r.Campaign {
+		if row.Kind == KindCampaignEnd && json.Unmarshal(row.Body, &e) == nil && e.Campaign == campaign {
 			last = e
 		}
 	}
-	if last.Status == status && last.Traces == traces {
-		return nil
-	}
-	return r.append(ctx, KindCampaignEnd, EndEntry{r.Campaign, r.now(), status, traces})
+	return last
 }
 
 func (r *Run) verified(ctx context.Context, batch, batches int) error {
 	r.at.Verified = batch
-	return r.append(ctx, KindVerified, VerifiedEntry{r.Freeze, r.Campaign, r.now(), batch, batches})
+	return r.append(ctx, KindVerified, VerifiedEntry{r.Freeze, r.Campaign, r.Now(), batch, batches})
 }
 
 // check compares with the freeze. Where something differs, the trials that have
@@ -204,10 +220,10 @@ func (r *Run) check(ctx context.Context, closed [][]string) error {
 	voided := ""
 	if r.begun && r.at.Verified < len(closed) {
 		if keys := slices.Concat(closed[r.at.Verified:]...); len(keys) > 0 {
-			if err := r.append(ctx, KindVoid, VoidEntry{r.Freeze, r.Campaign, r.now(), r.at.Verified, keys, ds}); err != nil {
+			if err := r.append(ctx, KindVoid, VoidEntry{r.Freeze, r.Campaign, r.Now(), r.at.Verified, keys, ds}); err != nil {
 				return err
 			}
-			if err := r.append(ctx, KindCampaignEnd, EndEntry{r.Campaign, r.now(), StatusVoid, ""}); err != nil {
+			if err := r.append(ctx, KindCampaignEnd, EndEntry{r.Campaign, r.Now(), StatusVoid, ""}); err != nil {
 				return err
 			}
 			voided = fmt.Sprintf("; void results from batch %d on: %d", r.at.Verified, len(keys))
@@ -243,5 +259,3 @@ func (r *Run) append(ctx context.Context, kind string, entry any) error {
 	_, err := Append(ctx, r.Log, kind, entry)
 	return err
 }
-
-func (r *Run) now() string { return r.Now().UTC().Format(time.RFC3339) }

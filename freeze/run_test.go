@@ -33,16 +33,22 @@ func newHeld(t *testing.T) held {
 // one again and again.
 func (h held) run(t *testing.T, campaign string, found ...any) *Run {
 	t.Helper()
-	if !anyRow(h.log.rows, KindRegistration, campaign) {
+	return h.runOn(t, h.log, campaign, found...)
+}
+
+// runOn is run on another log, which holds the freeze.
+func (h held) runOn(t *testing.T, l Log, campaign string, found ...any) *Run {
+	t.Helper()
+	if !anyRow(rowsOf(t, l), KindRegistration, campaign) {
 		e := registration(campaign)
 		e.Record = []byte(`{"plan":"sha256:1"}`)
 		e.Digest = "sha256:" + engine.Digest(e.Record)
-		_, err := Append(t.Context(), h.log, KindRegistration, e)
+		_, err := Append(t.Context(), l, KindRegistration, e)
 		ok(t, err)
 	}
 	return &Run{
-		Log: h.log, Campaign: campaign, Plan: "sha256:1", Freeze: h.id, Reason: "release",
-		Now: func() time.Time { return time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC) },
+		Log: l, Campaign: campaign, Plan: "sha256:1", Freeze: h.id, Reason: "release",
+		Now: func() Moment { return MomentOf(time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC), "") },
 		Verify: func(context.Context, *Manifest) ([]Difference, error) {
 			if len(found) == 0 {
 				return nil, nil

@@ -24,15 +24,21 @@ type Row struct {
 
 // Log is the port to a seal log. AppendSeal gives the new row the next number
 // and chains it to the last; it returns after the row is safe on disk. SealLog
-// lists all rows in order.
+// lists all rows in order. AppendSealAfter appends only if the digest of the
+// last row is still head ("" for an empty log), and else is ErrConflict; Decide
+// is the way to use it.
 type Log interface {
 	SealLog(ctx context.Context) ([]Row, error)
 	AppendSeal(ctx context.Context, kind string, body []byte) (Row, error)
+	AppendSealAfter(ctx context.Context, head, kind string, body []byte) (Row, error)
 }
 
 // ErrLog means that a seal log is not what was appended to it, or that two
 // copies of it are none of the same log.
 var ErrLog = errors.New("seal log")
+
+// ErrConflict means that a row was appended to a seal log after it was read.
+var ErrConflict = errors.New("the seal log has changed since it was read")
 
 // RowDigest is the chain digest of a row: SHA-256 over every field but the
 // digest. Stores compute the same; a test of cmd/qualify holds them to it.

@@ -32,14 +32,25 @@ func (l *listLog) SealLog(context.Context) ([]Row, error) {
 }
 
 func (l *listLog) AppendSeal(_ context.Context, kind string, body []byte) (Row, error) {
+	return l.append(nil, kind, body)
+}
+
+func (l *listLog) AppendSealAfter(_ context.Context, head, kind string, body []byte) (Row, error) {
+	return l.append(&head, kind, body)
+}
+
+func (l *listLog) append(head *string, kind string, body []byte) (Row, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if head != nil && *head != Head(l.rows) {
+		return Row{}, ErrConflict
+	}
 	r := chained(last(l.rows), kind, body)
 	l.rows = append(l.rows, r)
 	return r, nil
 }
 
-const at = "2026-11-30T14:00:00Z"
+var at = Moment{At: "2026-11-30T14:00:00Z"}
 
 func registration(campaign string) RegistrationEntry {
 	record := []byte(`{"name":"` + campaign + `"}`)
@@ -267,7 +278,9 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"a plan made after the freeze", planned("sha256:1", "sha256:2"), "does not hold its plan"},
 		{"no plan under a freeze that holds one", planned("sha256:1", ""), "does not hold its plan"},
 		{"an unknown kind", append(without(), entry{"gossip", struct{}{}}), "does not know"},
-		{"an unknown field", append(without(), entry{KindUse, map[string]string{"freeze": id, "campaign": "c_1", "at": at, "use": "score", "more": "x"}}), "unknown field"},
+		{"a set clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, ClockSet}, "score"}}), ""},
+		{"an unknown clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, "sun"}, "score"}}), `clock "sun" is none`},
+		{"an unknown field", append(without(), entry{KindUse, map[string]string{"freeze": id, "campaign": "c_1", "at": at.At, "use": "score", "more": "x"}}), "unknown field"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -325,7 +338,7 @@ func TestQ4_AFreezeIsSealedOnce(t *testing.T) {
 	l := new(listLog)
 	first, added, err := Seal(t.Context(), l, small(), at)
 	ok(t, err)
-	again, twice, err := Seal(t.Context(), l, small(), "2027-01-01T00:00:00Z")
+	again, twice, err := Seal(t.Context(), l, small(), Moment{At: "2027-01-01T00:00:00Z"})
 	ok(t, err)
 	if !added || twice || len(l.rows) != 1 {
 		t.Errorf("added %t, then %t; %d rows", added, twice, len(l.rows))

@@ -213,8 +213,8 @@ func TestQ8_AttestationsAreSealed(t *testing.T) {
 		kind string
 		body any
 	}{
-		{freeze.KindCampaignStart, freeze.StartEntry{Campaign: camp.ID, At: at}},
-		{freeze.KindCampaignEnd, freeze.EndEntry{Campaign: camp.ID, At: at, Status: "done"}},
+		{freeze.KindCampaignStart, freeze.StartEntry{Campaign: camp.ID, Moment: freeze.Moment{At: at}}},
+		{freeze.KindCampaignEnd, freeze.EndEntry{Campaign: camp.ID, Moment: freeze.Moment{At: at}, Status: "done"}},
 	} {
 		if rows, err := log.SealLog(t.Context()); err != nil || hasKind(rows, e.kind) {
 			continue // a run that seals it itself

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator/gate"
 	"github.com/agentrooms/qualify/freeze"
@@ -97,6 +98,13 @@ func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
 	if doc.Status == campaigns.StatusRunning && doc.Verdict.Verdict == gate.Inconclusive {
 		return failf(exitRefused, "campaign %s is not finished; run it to its end, then sign", doc.Campaign.Name)
 	}
+	clock, err := a.recordClock(model.Evidence(doc.Evidence))
+	if err != nil {
+		return err
+	}
+	if f.at == "" {
+		at = clock.now()
+	}
 	var made *attest.Attestation
 	if f.addTo != "" {
 		made, err = a.countersign(ctx, doc, keys, at, &f)
@@ -110,7 +118,7 @@ func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := a.sealAttestation(ctx, doc, data, keys, f.seal)
+	sealed, err := a.sealAttestation(ctx, doc, data, keys, clock, f.seal)
 	if err != nil {
 		return err
 	}
@@ -137,7 +145,7 @@ func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
 // momentFlag reads a time flag; "" is now. Attestations know whole seconds.
 func momentFlag(name, text string) (time.Time, error) {
 	if text == "" {
-		return time.Now().UTC().Truncate(time.Second), nil
+		return recordClock{}.now(), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Nanosecond() != 0 {
@@ -227,7 +235,7 @@ func (a *app) countersign(ctx context.Context, doc *gate.Document, keys []*attes
 // sealAttestation appends verdict and attestation to the seal log, before the
 // attestation leaves this process. A log without the end of the campaign takes
 // neither: they would stand out of order in it.
-func (a *app) sealAttestation(ctx context.Context, doc *gate.Document, data []byte, keys []*attest.PrivateKey, path string) (sealed bool, err error) {
+func (a *app) sealAttestation(ctx context.Context, doc *gate.Document, data []byte, keys []*attest.PrivateKey, clock recordClock, path string) (sealed bool, err error) {
 	rows, err := a.readSealLog(ctx, path)
 	if err != nil {
 		return false, freezeFault(err)
@@ -239,20 +247,23 @@ func (a *app) sealAttestation(ctx context.Context, doc *gate.Document, data []by
 	v := freeze.VerdictEntry{
 		Campaign: doc.Campaign.ID, Policy: doc.Policy.Digest, Verdict: string(doc.Verdict.Verdict), Document: "sha256:" + engine.Digest(canonical),
 	}
-	ended, judged := inLog(rows, v)
-	if !ended {
+	if ended, _ := inLog(rows, v); !ended {
 		return false, nil
 	}
-	v.At = time.Now().UTC().Format(time.RFC3339)
+	v.Moment = clock.moment()
 	err = a.withStoreTo(ctx, changing, func(s store.Store) error {
 		log := a.sealLog(s, path)
-		if !judged {
-			if _, err := freeze.Append(ctx, log, freeze.KindVerdict, v); err != nil {
-				return err
+		_, _, err := freeze.Decide(ctx, log, func(rows []freeze.Row) (string, any, error) {
+			if _, judged := inLog(rows, v); judged {
+				return "", nil, nil
 			}
+			return freeze.KindVerdict, v, nil
+		})
+		if err != nil {
+			return err
 		}
 		for _, k := range keys {
-			e := freeze.AttestationEntry{Campaign: v.Campaign, At: v.At, Envelope: "sha256:" + engine.Digest(data), Key: k.Public().ID()}
+			e := freeze.AttestationEntry{Campaign: v.Campaign, Moment: v.Moment, Envelope: "sha256:" + engine.Digest(data), Key: k.Public().ID()}
 			if _, err := freeze.Append(ctx, log, freeze.KindAttestation, e); err != nil {
 				return err
 			}
@@ -264,6 +275,7 @@ func (a *app) sealAttestation(ctx context.Context, doc *gate.Document, data []by
 
 // inLog looks for the end of a campaign, and for this verdict on it.
 func inLog(rows []freeze.Row, want freeze.VerdictEntry) (ended, judged bool) {
+	want.Moment = freeze.Moment{} // whenever it was given
 	for _, r := range rows {
 		switch r.Kind {
 		case freeze.KindCampaignEnd:
@@ -272,7 +284,7 @@ func inLog(rows []freeze.Row, want freeze.VerdictEntry) (ended, judged bool) {
 		case freeze.KindVerdict:
 			var e freeze.VerdictEntry
 			if json.Unmarshal(r.Body, &e) == nil {
-				e.At = ""
+				e.Moment = freeze.Moment{}
 				judged = judged || e == want
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +30,7 @@ func sealLogFlag(c *cobra.Command, path *string) {
 // freezeFault gives errors of package freeze their exit codes.
 func freezeFault(err error) error {
 	switch {
-	case errors.Is(err, freeze.ErrLog):
+	case errors.Is(err, freeze.ErrLog), errors.Is(err, freeze.ErrConflict):
 		return failf(exitRefused, "%w", err)
 	case errors.Is(err, freeze.ErrManifest), errors.Is(err, freeze.ErrChanged), errors.Is(err, freeze.ErrUnfreezable), errors.Is(err, freeze.ErrPaths), errors.As(err, new(*fs.PathError)):
 		return usagef("%w", err)
@@ -102,9 +101,13 @@ func (a *app) freezeCreate(ctx context.Context, name string, f createFlags) erro
 	if err != nil {
 		return err
 	}
+	clock, err := a.recordClock(knownProviders()[in.Models["provider"]])
+	if err != nil {
+		return err
+	}
 	return a.withStoreTo(ctx, creating, func(s store.Store) error {
 		log := a.sealLog(s, f.sealLog)
-		sealed, added, err := freeze.Seal(ctx, log, m, time.Now().UTC().Format(time.RFC3339))
+		sealed, added, err := freeze.Seal(ctx, log, m, clock.moment())
 		if err != nil {
 			return err
 		}
@@ -156,6 +159,15 @@ func (l storeLog) SealLog(ctx context.Context) ([]freeze.Row, error) {
 // AppendSeal implements freeze.Log.
 func (l storeLog) AppendSeal(ctx context.Context, kind string, body []byte) (freeze.Row, error) {
 	r, err := l.records.AppendSeal(ctx, kind, body)
+	return freeze.Row(r), err
+}
+
+// AppendSealAfter implements freeze.Log.
+func (l storeLog) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (freeze.Row, error) {
+	r, err := l.records.AppendSealAfter(ctx, head, kind, body)
+	if errors.Is(err, store.ErrConflict) {
+		err = fmt.Errorf("%w: %w", freeze.ErrConflict, err)
+	}
 	return freeze.Row(r), err
 }
 

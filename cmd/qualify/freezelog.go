@@ -166,11 +166,11 @@ func subject(r freeze.Row) (what, when string) {
 	var b struct {
 		Campaign   string `json:"campaign"`
 		Freeze     string `json:"freeze"`
-		At         string `json:"at"`
 		Verdict    string `json:"verdict"`
 		Reopen     string `json:"reopen"`
 		Use        string `json:"use"`
 		Checkpoint string `json:"checkpoint"`
+		freeze.Moment
 	}
 	if json.Unmarshal(r.Body, &b) != nil {
 		return "(unreadable)", ""
@@ -181,6 +181,9 @@ func subject(r freeze.Row) (what, when string) {
 	}
 	if b.Checkpoint != "" {
 		parts = append(parts, "rows 1 to "+strconv.FormatInt(r.N-1, 10))
+	}
+	if b.Clock == freeze.ClockSet {
+		b.At += " (set)"
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " "), b.At
 }
@@ -327,16 +330,13 @@ func (a *app) signSealLog(ctx context.Context, keyFile, sealLog string) error {
 		return usagef("%s: is no private key: %w", keyFile, err)
 	}
 	return a.withStoreTo(ctx, creating, func(s store.Store) error {
-		log := a.sealLog(s, sealLog)
-		rows, err := log.SealLog(ctx)
+		var msg []byte // it covers all rows before it, so none may come between
+		_, _, err := freeze.Decide(ctx, a.sealLog(s, sealLog), func(rows []freeze.Row) (string, any, error) {
+			var err error
+			msg, err = freeze.Sign(rows, key)
+			return freeze.KindCheckpoint, freeze.CheckpointEntry{Checkpoint: string(msg)}, err
+		})
 		if err != nil {
-			return err
-		}
-		msg, err := freeze.Sign(rows, key)
-		if err != nil {
-			return err
-		}
-		if _, err := freeze.Append(ctx, log, freeze.KindCheckpoint, freeze.CheckpointEntry{Checkpoint: string(msg)}); err != nil {
 			return err
 		}
 		_, err = a.out.Write(msg)

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/freeze"
@@ -28,9 +29,9 @@ func (f *runFlags) checkHoldoutFlags(plan *campaigns.Plan) error {
 }
 
 // sealedRun keeps a run to the seal log.
-func (a *app) sealedRun(ctx context.Context, name string, plan *campaigns.Plan, st store.Store, f *runFlags) (*freeze.Run, error) {
+func (a *app) sealedRun(ctx context.Context, name string, plan *campaigns.Plan, st store.Store, clock recordClock, f *runFlags) (*freeze.Run, error) {
 	run := &freeze.Run{
-		Log: storeLog{st}, Campaign: plan.ID, Plan: plan.PlanDigest, Reason: "campaign " + plan.Name, Reopen: f.reopen, Now: time.Now,
+		Log: storeLog{st}, Campaign: plan.ID, Plan: plan.PlanDigest, Reason: "campaign " + plan.Name, Reopen: f.reopen, Now: clock.moment,
 		Verify: func(ctx context.Context, m *freeze.Manifest) ([]freeze.Difference, error) {
 			root, err := frozenRoot(m, name)
 			if err != nil {
@@ -106,6 +107,15 @@ func (m mirrored) AppendSeal(ctx context.Context, kind string, body []byte) (sto
 	return store.SealRow(r), err
 }
 
+// AppendSealAfter implements store.Records.
+func (m mirrored) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	r, err := m.log.AppendSealAfter(ctx, head, kind, body)
+	if errors.Is(err, freeze.ErrConflict) {
+		err = fmt.Errorf("%w: %w", store.ErrConflict, err)
+	}
+	return store.SealRow(r), err
+}
+
 // freezeRows are the rows of a seal log as package freeze reads them.
 func freezeRows(log []store.SealRow) []freeze.Row {
 	out := make([]freeze.Row, 0, len(log))
@@ -134,9 +144,13 @@ func (a *app) logScore(ctx context.Context, s store.Records, plan *campaigns.Pla
 	if err != nil || !held.Opened {
 		return err
 	}
+	clock, err := a.recordClock(model.Evidence(plan.Evidence))
+	if err != nil {
+		return err
+	}
 	return a.withStoreTo(ctx, changing, func(s store.Store) error {
 		_, err := freeze.Append(ctx, storeLog{s}, freeze.KindUse, freeze.UseEntry{
-			Freeze: held.Freeze, Campaign: plan.ID, At: time.Now().UTC().Format(time.RFC3339), Use: freeze.UseScore,
+			Freeze: held.Freeze, Campaign: plan.ID, Moment: clock.moment(), Use: freeze.UseScore,
 		})
 		return err
 	})

@@ -205,7 +205,7 @@ func TestQ4_AnotherPromptOrBinaryStopsTheHoldout(t *testing.T) {
 		tc.edit(f.Manifest)
 		other := h
 		err = a.withStoreTo(t.Context(), changing, func(s store.Store) error {
-			sealed, _, err := freeze.Seal(t.Context(), storeLog{s}, f.Manifest, "2026-11-30T15:00:00Z")
+			sealed, _, err := freeze.Seal(t.Context(), storeLog{s}, f.Manifest, freeze.Moment{At: "2026-11-30T15:00:00Z"})
 			other.id = sealed.ID
 			return err
 		})

@@ -187,6 +187,10 @@ func (a *app) runPlan(ctx context.Context, name string, plan *campaigns.Plan, cs
 	if err != nil {
 		return usagef("%s: %w", envCrashAt, err)
 	}
+	moments, err := a.recordClock(model.Evidence(plan.Evidence))
+	if err != nil {
+		return err
+	}
 	var journal model.Journal
 	if path := os.Getenv(envJournal); path != "" {
 		j, err := model.OpenFileJournal(path)
@@ -211,7 +215,7 @@ func (a *app) runPlan(ctx context.Context, name string, plan *campaigns.Plan, cs
 		}
 	}
 	run := crashing(a.mirroring(st, f.sealLog), crash) // what the campaign writes to
-	sealed, err := a.sealedRun(ctx, name, plan, run, &f)
+	sealed, err := a.sealedRun(ctx, name, plan, run, moments, &f)
 	if err != nil {
 		return err
 	}
@@ -264,7 +268,7 @@ func (a *app) runPlan(ctx context.Context, name string, plan *campaigns.Plan, cs
 		return failf(exitRefused, "%s; what ran until then is saved", lostTo(ctx, st, plan.ID))
 	case ctx.Err() != nil:
 		return failf(exitInterrupted, "campaign %s is saved; run the same command to go on", plan.ID)
-	case errors.Is(stopped, freeze.ErrHoldout), errors.Is(stopped, freeze.ErrLog):
+	case errors.Is(stopped, freeze.ErrHoldout), errors.Is(stopped, freeze.ErrLog), errors.Is(stopped, freeze.ErrConflict):
 		return failf(exitRefused, "campaign %s: %w", plan.ID, stopped)
 	case stopped != nil:
 		return fmt.Errorf("campaign %s: %w", plan.ID, stopped)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/freeze"
+)
+
+// twoBuilds makes two binaries that do the same and whose digests differ. No
+// revision is stamped into them, so their digests stand for their code, and the
+// same file is another campaign in each.
+func twoBuilds(t *testing.T) (bins [2]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range bins {
+		bins[i] = filepath.Join(dir, fmt.Sprint("qualify", i))
+	}
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bins[0], ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	data, err := os.ReadFile(bins[0])
+	if err == nil {
+		err = os.WriteFile(bins[1], append(data, 0), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bins
+}
+
+// TestQ4_TwoProcessesOpenOneHoldout: two builds, both allowed by one freeze, run
+// the holdout at the same time as two campaigns, in one store, and in one store
+// with a copy of its log in a file. One opens it and runs; the other exits 5 and
+// runs no trial; nothing is wrong with the log.
+func TestQ4_TwoProcessesOpenOneHoldout(t *testing.T) {
+	t.Parallel()
+	bins := twoBuilds(t)
+	base := heldOut{dir: frozenFolder(t)}
+	editFile(t, base.path("qualify/campaign.yaml"), "trials: 5", "trials: 1")
+	for round := range 8 {
+		h := heldOut{dir: filepath.Join(t.TempDir(), "h")}
+		if err := os.CopyFS(h.dir, os.DirFS(base.dir)); err != nil {
+			t.Fatal(err)
+		}
+		mirror := []string{}
+		if round%2 == 1 {
+			mirror = append(mirror, "--seal-log", h.path("seal.jsonl"))
+		}
+		create := append([]string{"freeze", "create", h.path("qualify/campaign.yaml"), "--binary", bins[1], "--store", h.db()}, mirror...)
+		if out, err := exec.Command(bins[0], create...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var runs [2]*child
+		for i := range runs {
+			c := &child{t: t, cmd: exec.Command(bins[i], h.args(append([]string{"--freeze", "f_"}, mirror...)...)...)}
+			c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+			runs[i] = c
+		}
+		for _, c := range runs {
+			if err := c.cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		won := -1
+		for i, c := range runs {
+			switch code, _ := c.wait(); {
+			case code == exitOK && won < 0:
+				won = i
+			case code != exitRefused || !strings.Contains(c.line(), "opened the holdout under freeze") || c.out.Len() > 0:
+				t.Errorf("round %d, process %d: exit %d, %s", round, i, code, c.err.String())
+			}
+		}
+		if won < 0 {
+			t.Fatalf("round %d: nobody opened the holdout", round)
+		}
+		h.onlyOneRan(t, runs[won].document().Campaign.ID)
+	}
+}
+
+// onlyOneRan wants one opening in a sound log, by the campaign that has trials.
+func (h heldOut) onlyOneRan(t *testing.T, id string) {
+	t.Helper()
+	rows := h.rows(t)
+	if held := freeze.HoldoutOf(rows, id); held.All != 1 || !held.Whole() {
+		t.Errorf("%d openings, %+v", held.All, held)
+	}
+	a := newApp(nil, os.Stdout, os.Stderr)
+	a.storeURL = h.db()
+	err := a.withStore(t.Context(), func(s store.Store) error {
+		all, err := s.Campaigns(t.Context(), "")
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			trials, err := s.Trials(t.Context(), c.ID)
+			if err != nil {
+				return err
+			}
+			rooms, err := s.ListRooms(t.Context(), c.ID+"/")
+			if err != nil {
+				return err
+			}
+			if ran := c.ID == id; ran != (len(trials) > 0) || ran != (len(rooms) > 0) {
+				t.Errorf("campaign %s, opened by %s: %d trials, %d rooms", c.ID, id, len(trials), len(rooms))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
