@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -114,5 +115,68 @@ func (h heldOut) onlyOneRan(t *testing.T, id string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// crowded is a store to whose seal log another process appends a freeze right
+// before our row.
+type crowded struct {
+	store.Store
+	rows int
+}
+
+func (c *crowded) crowd(ctx context.Context) error {
+	if c.rows == 0 {
+		return nil
+	}
+	c.rows--
+	m := &freeze.Manifest{Schema: freeze.Schema, Name: fmt.Sprint("of another process ", c.rows)}
+	_, _, err := freeze.Seal(ctx, storeLog{c.Store}, m, freeze.Moment{At: "2026-11-30T15:00:00Z"})
+	return err
+}
+
+func (c *crowded) AppendSeal(ctx context.Context, kind string, body []byte) (store.SealRow, error) {
+	if err := c.crowd(ctx); err != nil {
+		return store.SealRow{}, err
+	}
+	return c.Store.AppendSeal(ctx, kind, body)
+}
+
+func (c *crowded) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	if err := c.crowd(ctx); err != nil {
+		return store.SealRow{}, err
+	}
+	return c.Store.AppendSealAfter(ctx, head, kind, body)
+}
+
+// TestQ4_ACheckpointCoversWhatStandsBeforeIt, though rows come while it is made.
+func TestQ4_ACheckpointCoversWhatStandsBeforeIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, key := "sqlite:"+filepath.Join(dir, "q.db"), filepath.Join(dir, "key")
+	if code, _, talk := command(t, "freeze", "log", "--new-key", key); code != exitOK {
+		t.Fatal(talk)
+	}
+	var out, talk strings.Builder
+	code := guard(&talk, func() error {
+		a := newApp(strings.NewReader(""), &out, &talk)
+		open := a.open
+		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
+			s, err := open(ctx, path, access)
+			if err != nil {
+				return nil, err
+			}
+			return &crowded{s, 2}, nil
+		}
+		return a.execute(t.Context(), []string{"freeze", "log", "--sign", key, "--store", db})
+	})
+	if code != exitOK {
+		t.Fatal(talk.String())
+	}
+	if rows := (heldOut{dir: dir}).rows(t); len(rows) != 3 {
+		t.Errorf("rows %v", kindsOf(rows))
+	}
+	if code, out, talk := command(t, "freeze", "log", "--key", key+".pub", "--store", db); code != exitOK {
+		t.Errorf("exit %d: %s%s", code, out, talk)
 	}
 }
