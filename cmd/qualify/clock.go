@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,9 +35,7 @@ func (a *app) recordClock(evidence model.Evidence) (recordClock, error) {
 	if err != nil || seconds > lastEpoch {
 		return recordClock{}, usagef("%s=%q: want whole seconds since 1970-01-01T00:00:00Z, at most %d; correct it or unset it", envEpoch, text, int64(lastEpoch))
 	}
-	switch evidence {
-	case model.Simulated, model.Deterministic, model.Recorded:
-	default: // measured, or not known to cost nothing
+	if !slices.Contains([]model.Evidence{model.Simulated, model.Deterministic, model.Recorded}, evidence) { // measured, or not known to cost nothing
 		return recordClock{}, failf(exitRefused, "%s is set, and the evidence is measured: its seal log and attestations tell real times; unset it", envEpoch)
 	}
 	at := time.Unix(int64(seconds), 0).UTC()
