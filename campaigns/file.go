@@ -3,7 +3,9 @@ package campaigns
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -204,6 +206,7 @@ func (f *File) check(c *fileChecker) {
 	}
 	f.checkArms(c)
 	f.checkModel(c)
+	f.checkFreeze(c)
 }
 
 // Bounds of a campaign, in its file and on the command line.
@@ -255,6 +258,18 @@ func (f *File) checkArms(c *fileChecker) {
 	c.require(matched > 0, "arms", "has ablations only; at least one arm must take part in the comparison")
 	for i, u := range f.UnderTest {
 		c.require(slices.Contains([]string{"mode", "idempotency", "options"}, u), "under_test."+strconv.Itoa(i), "%q is nothing that arms can differ in; use mode, idempotency, options", u)
+	}
+}
+
+// checkFreeze refuses what no freeze can cover, by the rules of package freeze:
+// so it is found before the campaign is run, and not only by `freeze create`.
+func (f *File) checkFreeze(c *fileChecker) {
+	for i, p := range f.Freeze.Include {
+		c.require(p != "" && fs.ValidPath(path.Clean(p)), "freeze.include."+strconv.Itoa(i), "%q is no path inside the root; write it relative to the root, with slashes", p)
+	}
+	for i, p := range f.Freeze.Exclude {
+		_, err := path.Match(p, "")
+		c.require(p != "" && err == nil, "freeze.exclude."+strconv.Itoa(i), "%q is no pattern of file names; a '[' begins a class such as [a-z], and '\\' takes the next character as it is", p)
 	}
 }
 

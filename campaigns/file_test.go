@@ -53,6 +53,11 @@ func TestFileFaults(t *testing.T) {
 		{"clock", "clock: virtual", "clock: sun", "c.yaml:30: clock: is \"sun\""},
 		{"only ablations", "role: ablation", "role: abl", "c.yaml:11: arms.3.role: is \"abl\""},
 		{"fraction of a trial", "trials: 5", "trials: 5.5", "c.yaml:6: wrong type: 5.5 is no whole number"},
+		{"freeze of no path", "seed: 7", "seed: 7\nfreeze:\n  include: [src, ../other]", `c.yaml:5: freeze.include.1: "../other" is no path inside the root`},
+		{"freeze of an absolute path", "seed: 7", "seed: 7\nfreeze: {include: [/src]}", `c.yaml:4: freeze.include.0: "/src" is no path inside the root`},
+		{"freeze of nothing", "seed: 7", `seed: 7
+freeze: {include: [""]}`, `c.yaml:4: freeze.include.0: "" is no path`},
+		{"freeze without an open class", "seed: 7", "seed: 7\nfreeze: {include: [src], exclude: ['*.tmp', 'a[b']}", `c.yaml:4: freeze.exclude.1: "a[b" is no pattern of file names; a '[' begins`},
 		{"seed with an exponent", "seed: 7", "seed: 1e2", "c.yaml:3: wrong type: 1e2 is no whole number"},
 		{"negative seed", "seed: 7", "seed: -7", "c.yaml:3: wrong type: int `-7`"},
 		{"seed that JSON rounds", "seed: 7", "seed: 9223372036854775808", "c.yaml:3: seed: is 9223372036854775808; use 0 to 9223372036854775807"},
