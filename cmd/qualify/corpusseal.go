@@ -177,8 +177,8 @@ func outsideOf(folder, out string) error {
 	if err != nil {
 		return usagef("corpus %s: %w", folder, cause(err))
 	}
-	if rel, err := insideRoot(root, dir, "output"); err == nil {
-		return usagef("output %s: lies in the corpus, at %s; name a file outside of %s", out, rel, folder)
+	if _, err := insideRoot(root, dir, "output"); err == nil {
+		return usagef("output %s: lies in the corpus; name a file outside of %s", out, folder)
 	}
 	return nil
 }
