@@ -276,6 +276,9 @@ func (p *Plan) resolveCases(c *corpus.Corpus, holdout bool, fail func(string, ..
 	if len(p.Filter.Include) == 0 {
 		p.Filter.Include = []string{"*"}
 	}
+	if have := splitsOf(c); !slices.Contains(have, p.Filter.Split) {
+		return fail("cases: the corpus has no split %q; it has %s", p.Filter.Split, strings.Join(have, " and "))
+	}
 	sel, err := c.Select(p.Filter.Split, p.Filter.Include, p.Filter.Exclude)
 	if err != nil {
 		return fail("cases: %v", err)
@@ -301,6 +304,16 @@ func (p *Plan) resolveCases(c *corpus.Corpus, holdout bool, fail func(string, ..
 		return fail("corpus: %v", err)
 	}
 	return nil
+}
+
+// splitsOf lists the splits that the cases of a corpus are in, sorted.
+func splitsOf(c *corpus.Corpus) []string {
+	var out []string
+	for _, k := range c.Cases {
+		out = append(out, k.Split)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (p *Plan) identify(codeVersion string) error {

@@ -141,6 +141,7 @@ func TestResolveRefuses(t *testing.T) {
 			return replace("provider: simulated", "provider: acme")(before + "prices:" + after)
 		}, nil, `model.provider: "acme" is unknown`},
 		{"difference not under test", replace("under_test: [mode, idempotency, options]", "under_test: [mode, options]"), nil, "arms legacy and selective differ in idempotency (off and on), which under_test does not name"},
+		{"no split", nil, func(in *ResolveInput) { in.Override.Split = "foo" }, `cases: the corpus has no split "foo"; it has dev and holdout`},
 		{"no case", replace(`include: ["*"]`, `include: ["nothing*"]`), nil, `case pattern "nothing*" matches no case`},
 		{"unknown --mode", nil, func(in *ResolveInput) { in.Override.Modes = []string{"swarm"} }, `--mode: "swarm" is unknown`},
 		{"unknown option", replace("reviewers: 1", "reviewer: 1"), nil, "reviewer"},
