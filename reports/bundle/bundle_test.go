@@ -139,10 +139,10 @@ func TestQ8_ABundleIsReadAsItWasWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff(c, got); diff != "" {
-			t.Error(diff)
+		if !maps.EqualFunc(c, got, bytes.Equal) {
+			t.Error("contents are not what they were")
 		}
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(c)), b.Names()); diff != "" && len(c) > 0 {
+		if diff := cmp.Diff(append([]string{}, slices.Sorted(maps.Keys(c))...), b.Names()); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff(append([]string{}, withheld...), b.Withheld()); diff != "" {
