@@ -64,10 +64,11 @@ func isSecretKey(text string) bool {
 	return strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "AGE-SECRET-KEY-")
 }
 
-// sealedCorpus is a sealed corpus that was opened, with the digest of its file.
+// sealedCorpus is a sealed corpus that was opened, with its file.
 type sealedCorpus struct {
 	*seal.Opened
-	digest string
+	digest string // of file
+	file   []byte
 }
 
 // openSealed opens a sealed corpus with the keys given.
@@ -76,6 +77,11 @@ func (a *app) openSealed(name string) (*sealedCorpus, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.unseal(name, data)
+}
+
+// unseal opens the content of a sealed file with the keys given.
+func (a *app) unseal(name string, data []byte) (*sealedCorpus, error) {
 	keys, err := a.corpusIdentities()
 	if err != nil {
 		return nil, err
@@ -89,7 +95,7 @@ func (a *app) openSealed(name string) (*sealedCorpus, error) {
 	case err != nil:
 		return nil, usagef("corpus %s: %w", name, firstFault(err))
 	}
-	return &sealedCorpus{o, digestOf(data)}, nil
+	return &sealedCorpus{o, digestOf(data), data}, nil
 }
 
 // sealedManifest reads what a sealed corpus says without a key.

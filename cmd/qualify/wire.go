@@ -64,7 +64,13 @@ func (a *app) loadCases(name, base string) (*cases, error) {
 	if err != nil {
 		return nil, err
 	}
+	return casesIn(place, tree, sealed)
+}
+
+// casesIn reads the cases of a tree, and their gold in its folder gold.
+func casesIn(place string, tree fs.FS, sealed *sealedCorpus) (*cases, error) {
 	cs := &cases{sealed: sealed}
+	var err error
 	if sealed != nil {
 		cs.corpus = sealed.Corpus
 	} else if cs.corpus, err = corpus.Load(tree); err != nil {
