@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -137,7 +138,7 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		}
 		return a.gatePlan(ctx, which, p, f)
 	}
-	if _, err := checkOutput(f.junit, append(f.require.inputs(), f.policy)...); err != nil {
+	if err := f.checkFiles(); err != nil {
 		return err
 	}
 	required, err := f.require.request()
@@ -236,6 +237,29 @@ func (a *app) gateFiles(doc *gate.Document, r *reports.Release, f gateFlags) err
 		return err
 	}
 	return appendSummary(f.summary, b.Bytes())
+}
+
+// checkFiles refuses, before anything is judged, files that could not be written.
+func (f *gateFlags) checkFiles() error {
+	inputs := append(f.require.inputs(), f.policy)
+	if _, err := checkOutput(f.junit, inputs...); err != nil {
+		return err
+	}
+	exists, err := checkOutput(f.summary, inputs...)
+	if err != nil {
+		return err
+	}
+	if f.summary != "" && filepath.Clean(f.summary) == filepath.Clean(f.junit) {
+		return usagef("--junit and --summary name the same file %s; name two", f.summary)
+	}
+	if !exists {
+		return nil
+	}
+	out, err := os.OpenFile(f.summary, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return usagef("--summary %s: %w", f.summary, cause(err))
+	}
+	return out.Close()
 }
 
 // mostSummary keeps a step summary under the 1 MiB at which the runner of

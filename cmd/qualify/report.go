@@ -82,6 +82,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 			})
 		},
 	}
+	c.AddCommand(a.reportBundleCmd(), a.reportVerifyCmd())
 	c.Flags().StringVar(&format, "format", formatTable, "`FORMAT`: "+strings.Join(reportFormats, ", "))
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout, replacing it")
@@ -90,7 +91,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 }
 
 // checkOutput refuses, before anything is computed, a file that could not be
-// written: its folder is missing, or it is no file; and one that the command
+// written: its folder is missing or takes no files, or it is no file; and one that the command
 // also reads, whose content would be lost. Inputs may name what is no file. It
 // reports whether a file is there already. "" is stdout.
 func checkOutput(path string, inputs ...string) (exists bool, err error) {
@@ -106,7 +107,11 @@ func checkOutput(path string, inputs ...string) (exists bool, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return false, nil
+		probe, err := createBeside(path)
+		if err != nil {
+			return false, usagef("output %s: no file can be made in folder %s: %w", path, dir, cause(err))
+		}
+		return false, errors.Join(probe.Close(), os.Remove(probe.Name()))
 	case err != nil:
 		return false, usagef("output %s: %w", path, cause(err))
 	case !info.Mode().IsRegular():
