@@ -137,7 +137,7 @@ func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
 		a.talkf("%s, signed by %s", doc.Label, k.Public())
 	}
 	if !sealed {
-		a.talkf("note: the seal log has no end of campaign %s, so it holds neither verdict nor attestation", doc.Campaign.ID)
+		a.talkf("note: verdict and attestation are not in the seal log, which has no end of campaign %s or is that of a bundle", doc.Campaign.ID)
 	}
 	return nil
 }
@@ -234,8 +234,12 @@ func (a *app) countersign(ctx context.Context, doc *gate.Document, keys []*attes
 
 // sealAttestation appends verdict and attestation to the seal log, before the
 // attestation leaves this process. A log without the end of the campaign takes
-// neither: they would stand out of order in it.
+// neither: they would stand out of order in it. Nor does that of a bundle, which
+// is never written to.
 func (a *app) sealAttestation(ctx context.Context, doc *gate.Document, data []byte, keys []*attest.PrivateKey, clock recordClock, path string) (sealed bool, err error) {
+	if u, err := parseStoreURL(a.storeURL); err != nil || u.bundle {
+		return false, err
+	}
 	rows, err := a.readSealLog(ctx, path)
 	if err != nil {
 		return false, freezeFault(err)

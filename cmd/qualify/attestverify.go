@@ -30,21 +30,28 @@ type attestVerifyFlags struct {
 	trustFlags
 	freeze, policy, corpus, seal string
 	traces, campaign             string
+	bundle                       string // computes the verdict anew
 	passed, recompute, json      bool
 }
 
 func (a *app) attestVerifyCmd() *cobra.Command {
 	var f attestVerifyFlags
 	c := &cobra.Command{
-		Use:   "verify FILE --key PUBLIC",
-		Short: "Verify an attestation, offline; with --recompute down to the traces",
+		Use:   "verify FILE [BUNDLE] --key PUBLIC",
+		Short: "Verify an attestation, offline; with a bundle, or --recompute, down to the traces",
 		Long: `Verify an attestation with the public keys of those who must have signed it.
 Nothing else is needed and nothing is fetched. Every bit of the file counts: it
 must be the canonical encoding of what it says.
 
 --artifact and --subject: what is released must be among the subjects. --freeze
 FILE: the manifest must be the one the verdict names and hold every subject.
---recompute: the verdict, computed anew from the traces of the campaign in the
+
+BUNDLE, a file of qualify report bundle: everything in it must hold, as qualify
+report verify has it; the verdict computed from it must be the attested one byte
+for byte, its seal log must go on from the attested head, and the freeze in it
+must hold every subject. Nothing is taken as attested then.
+
+--recompute without a bundle: the verdict, computed anew from the traces of the campaign in the
 store (--store), must be the same byte for byte; a policy that does not ship
 with this build is named by --policy. Without a store, --traces FOLDER with
 --campaign FILE computes it from what qualify trace export wrote: every figure
@@ -55,10 +62,18 @@ attested, because traces cannot show them.
 Exit 0 when all that was asked for holds, whatever the verdict (--require-passed
 asks for PASSED by measured evidence too), 1 when something does not, 3 for keys
 and files that cannot be read.`,
-		Args: exactArgs("FILE"),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return exactArgs("FILE")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(f.keys) == 0 {
 				return usagef("%sname the public key with --key%s", inCommand(c), seeHelp(c))
+			}
+			if len(args) == 2 {
+				f.bundle = args[1]
 			}
 			if err := f.consistent(c); err != nil {
 				return err
@@ -86,8 +101,9 @@ and files that cannot be read.`,
 
 // consistent refuses flags that say nothing together.
 func (f *attestVerifyFlags) consistent(c *cobra.Command) error {
+	store := f.recompute && f.bundle == ""
 	where := map[string]bool{
-		"corpus": f.recompute, "store": f.recompute || f.freeze != "", "seal-log": f.freeze != "", "campaign": f.traces != "", "policy": f.recompute || f.traces != "",
+		"corpus": store, "store": store || f.freeze != "", "seal-log": f.freeze != "", "campaign": f.traces != "", "policy": store || f.traces != "",
 	}
 	with := map[string]string{"corpus": "recompute", "store": "recompute", "seal-log": "freeze", "campaign": "traces", "policy": "recompute"}
 	for _, name := range slices.Sorted(maps.Keys(where)) {
@@ -96,6 +112,8 @@ func (f *attestVerifyFlags) consistent(c *cobra.Command) error {
 		}
 	}
 	switch {
+	case f.traces != "" && f.bundle != "":
+		return usagef("%sa bundle holds traces; leave --traces out", inCommand(c))
 	case f.traces != "" && f.recompute:
 		return usagef("%s--recompute reads the store, --traces files; give one of them", inCommand(c))
 	case f.traces != "" && f.campaign == "":
@@ -124,11 +142,12 @@ type attestationDoc struct {
 	ValidUntil    string            `json:"valid_until"`
 	Subjects      []attest.Resource `json:"subjects"`
 	Configuration []attest.Resource `json:"configuration"`
-	Recomputed    string            `json:"recomputed"` // from what the verdict was computed again: store, traces, or "" for not
+	Recomputed    string            `json:"recomputed"` // from what the verdict was computed again: bundle, store, traces, or "" for not
 }
 
 // Values of attestationDoc.Recomputed.
 const (
+	fromBundle = "bundle"
 	fromStore  = "store"
 	fromTraces = "traces"
 )
@@ -242,6 +261,13 @@ func (a *app) verifyAttestation(ctx context.Context, doc *attestationDoc, q atte
 	if f.passed && (v.Result != attest.Passed || v.PredicateType != attest.PredicateTestResult) {
 		return found("the result is %s (%s), not PASSED by measured evidence", v.Result, v.Document.Label)
 	}
+	if f.bundle != "" {
+		if err := a.recomputeBundle(ctx, v, f.bundle); err != nil {
+			return err
+		}
+		doc.Recomputed = fromBundle
+		return nil
+	}
 	if !f.recompute && f.traces == "" {
 		return nil
 	}
@@ -304,6 +330,8 @@ func (a *app) printAttestation(d *attestationDoc) {
 	switch {
 	case !d.OK:
 		a.printf("FAIL  %s: %s\n", oneLine(d.File), oneLine(d.Fault))
+	case d.Recomputed == fromBundle:
+		a.printf("ok    %s: signatures and statements hold, and all of it follows from the bundle\n", oneLine(d.File))
 	case d.Recomputed == fromStore:
 		a.printf("ok    %s: signatures and statements hold, and the verdict follows from the store\n", oneLine(d.File))
 	case d.Recomputed == fromTraces:

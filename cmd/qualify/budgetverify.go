@@ -43,7 +43,11 @@ when they have ended.`,
 		Args: exactArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withStore(c.Context(), func(s store.Store) error {
-				doc, err := verifyBudget(c.Context(), s, "")
+				only := ""
+				if b, ok := s.(*bundleStore); ok {
+					only = b.ID()
+				}
+				doc, err := verifyBudget(c.Context(), s, only)
 				if err != nil {
 					return err
 				}

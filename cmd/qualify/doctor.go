@@ -69,6 +69,9 @@ Nothing is changed; a small file is written beside the store and removed again.`
 			if err != nil {
 				return err
 			}
+			if u.bundle {
+				return usagef("--store %s: doctor looks after stores; qualify report verify looks through a bundle", a.storeURL)
+			}
 			d := &doctor{app: a, free: freeSpace, findings: []finding{}}
 			d.checkFolder(u.path)
 			d.checkStore(c.Context(), u.path)

@@ -58,9 +58,12 @@ func policyOfCampaign(ctx context.Context, s store.Records, which string, other 
 	if err := json.Unmarshal(c.Plan, &plan); err != nil {
 		return nil, fmt.Errorf("plan of campaign %s: %w", c.ID, err)
 	}
+	bundled, inBundle := s.(*bundleStore)
 	switch p := plan.Policy; {
 	case p == nil:
 		return other, nil
+	case inBundle:
+		return bundled.registered(p)
 	case !strings.HasPrefix(p.Source, policyPrefix):
 		return nil, usagef("campaign %s registered policy %s, the file %s beside its campaign file: name it with --policy", which, p.Name, p.Source)
 	default:

@@ -32,13 +32,6 @@ func (f *runFlags) checkHoldoutFlags(plan *campaigns.Plan) error {
 func (a *app) sealedRun(ctx context.Context, name string, plan *campaigns.Plan, st store.Store, clock recordClock, f *runFlags) (*freeze.Run, error) {
 	run := &freeze.Run{
 		Log: storeLog{st}, Campaign: plan.ID, Plan: plan.PlanDigest, Reason: "campaign " + plan.Name, Reopen: f.reopen, Now: clock.moment,
-		Verify: func(ctx context.Context, m *freeze.Manifest) ([]freeze.Difference, error) {
-			root, err := frozenRoot(m, name)
-			if err != nil {
-				return nil, err
-			}
-			return a.verifyPresent(ctx, m, root, nil)
-		},
 	}
 	if !plan.Holdout() {
 		return run, nil
@@ -51,15 +44,25 @@ func (a *app) sealedRun(ctx context.Context, name string, plan *campaigns.Plan, 
 	if err != nil {
 		return nil, freezeFault(err)
 	}
+	// Before the run is: a name that is mistaken is no change of what is frozen.
+	root, err := frozenRoot(frozen.Manifest, name)
+	if err != nil {
+		return nil, failf(exitRefused, "--freeze %s: %w", frozen.ID, err)
+	}
 	run.Freeze = frozen.ID
+	run.Verify = func(ctx context.Context, m *freeze.Manifest) ([]freeze.Difference, error) {
+		return a.verifyPresent(ctx, m, root, nil)
+	}
 	return run, nil
 }
 
 // frozenRoot is the folder that a freeze of a campaign file is relative to.
 func frozenRoot(m *freeze.Manifest, name string) (string, error) {
+	other := fmt.Errorf("the freeze is of campaign %s, not of %s: run that file, or name a freeze of this one; qualify freeze log lists them, and `qualify freeze create %s` makes one",
+		m.Source.Campaign, name, shellWord(name))
 	if strings.HasPrefix(m.Source.Campaign, builtinPrefix) || strings.HasPrefix(name, builtinPrefix) {
 		if m.Source.Campaign != name {
-			return "", fmt.Errorf("the freeze is of campaign %s, not of %s", m.Source.Campaign, name)
+			return "", other
 		}
 		return ".", nil
 	}
@@ -69,7 +72,7 @@ func frozenRoot(m *freeze.Manifest, name string) (string, error) {
 	}
 	root, ok := strings.CutSuffix(filepath.ToSlash(file), "/"+m.Source.Campaign)
 	if !ok {
-		return "", fmt.Errorf("the freeze is of campaign %s, not of %s", m.Source.Campaign, name)
+		return "", other
 	}
 	return filepath.FromSlash(root + "/"), nil
 }
@@ -135,10 +138,13 @@ func holdoutOf(ctx context.Context, s store.Records, id string) (freeze.Holdout,
 }
 
 // logScore logs that the results of an opened holdout are computed again, before
-// they are. A store that cannot be written to is refused.
+// they are; once for a command. A store that cannot be written to is refused.
 func (a *app) logScore(ctx context.Context, s store.Records, plan *campaigns.Plan) error {
 	if !plan.Holdout() {
 		return nil
+	}
+	if _, bundled := s.(*bundleStore); bundled || a.scored[plan.ID] {
+		return nil // whoever has a bundle can compute as often as he likes, as with exported traces
 	}
 	held, err := holdoutOf(ctx, s, plan.ID)
 	if err != nil || !held.Opened {
@@ -148,6 +154,7 @@ func (a *app) logScore(ctx context.Context, s store.Records, plan *campaigns.Pla
 	if err != nil {
 		return err
 	}
+	a.scored[plan.ID] = true
 	return a.withStoreTo(ctx, changing, func(s store.Store) error {
 		_, err := freeze.Append(ctx, storeLog{s}, freeze.KindUse, freeze.UseEntry{
 			Freeze: held.Freeze, Campaign: plan.ID, Moment: clock.moment(), Use: freeze.UseScore,

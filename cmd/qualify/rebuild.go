@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator/trace"
 )
@@ -27,9 +28,15 @@ var errNotPlanned = errors.New("the campaign's plan has no such trial")
 
 // rebuildRooms is the rebuilder of this build: its modes, and a corpus that
 // still holds the campaign's cases unchanged.
-func (a *app) rebuildRooms(s store.Store, camp store.Campaign, corpusName string) (*rebuilding, error) {
-	cs, err := a.readCorpus(corpusName)
-	if err != nil {
+func (a *app) rebuildRooms(s store.Store, camp store.Campaign, corpusName string) (_ *rebuilding, err error) {
+	var cs *corpus.Corpus
+	if b, ok := s.(*bundleStore); ok && corpusName == builtinName {
+		own, err := a.bundledCases(b)
+		if err != nil {
+			return nil, err
+		}
+		cs = own.corpus
+	} else if cs, err = a.readCorpus(corpusName); err != nil {
 		return nil, err
 	}
 	if err := campaigns.CheckPlan(camp); err != nil {

@@ -34,12 +34,13 @@ type app struct {
 	env        func(string) string // the environment
 	rebuild    rebuilder
 	open       func(ctx context.Context, path string, access storeAccess) (store.Store, error)
-	clockTold  bool // that moments of records are set
-	started    bool // flags and arguments were accepted: errors from here on are the command's
+	clockTold  bool            // that moments of records are set
+	scored     map[string]bool // campaigns whose scoring this command has logged
+	started    bool            // flags and arguments were accepted: errors from here on are the command's
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr, env: os.Getenv}
+	a := &app{in: stdin, out: bufio.NewWriter(stdout), err: stderr, env: os.Getenv, scored: map[string]bool{}}
 	a.open, a.rebuild = a.openSQLite, a.rebuildRooms
 	return a
 }
@@ -92,7 +93,7 @@ protection, 6 stopped by a limit, 130 interrupted, 141 reader of stdout gone.`
 		a.started = true
 		return refuseEmptyFlags(c)
 	}
-	root.PersistentFlags().StringVar(&a.storeURL, "store", cmp.Or(os.Getenv("QUALIFY_STORE"), defaultStore), "store `URL`: sqlite:PATH (or QUALIFY_STORE)")
+	root.PersistentFlags().StringVar(&a.storeURL, "store", cmp.Or(os.Getenv("QUALIFY_STORE"), defaultStore), "store `URL`: sqlite:PATH, or bundle:PATH to read a bundle (or QUALIFY_STORE)")
 	root.PersistentFlags().StringArrayVar(&a.corpusKeys.paths, "corpus-key", nil, "`FILE` with a key that opens a sealed corpus (or "+envCorpusKey+")")
 	root.PersistentFlags().BoolVar(&a.durable, "durable", false, "flush every commit to disk, for simulated funds too")
 	return root

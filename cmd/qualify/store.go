@@ -24,7 +24,8 @@ const (
 
 // storeURL is a parsed --store.
 type storeURL struct {
-	path string // of the SQLite file
+	path   string // of the file
+	bundle bool   // it is a bundle, not a SQLite store
 }
 
 // parseStoreURL reads sqlite:PATH. Other schemes are refused with exit 3.
@@ -33,12 +34,14 @@ func parseStoreURL(s string) (storeURL, error) {
 	switch {
 	case ok && scheme == "sqlite" && rest != "":
 		return storeURL{path: rest}, nil
+	case ok && scheme == "bundle" && rest != "":
+		return storeURL{path: rest, bundle: true}, nil
 	case ok && scheme == "sqlite":
 		return storeURL{}, usagef("--store %q: no path; write sqlite:PATH", s)
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
 		return storeURL{}, usagef("--store postgres://…: this version has no PostgreSQL store; use sqlite:PATH")
 	default:
-		return storeURL{}, usagef("--store %q: unknown form; write sqlite:PATH", s)
+		return storeURL{}, usagef("--store %q: unknown form; write sqlite:PATH, or bundle:PATH to read what qualify report bundle wrote", s)
 	}
 }
 
@@ -47,6 +50,9 @@ func (a *app) openStore(ctx context.Context, access storeAccess) (store.Store, e
 	u, err := parseStoreURL(a.storeURL)
 	if err != nil {
 		return nil, err
+	}
+	if u.bundle {
+		return openBundleStore(u.path, access)
 	}
 	s, err := a.open(ctx, u.path, access)
 	switch {
@@ -132,7 +138,7 @@ func (a *app) reopen(ctx context.Context, s store.Records, which, corpusName str
 	if err != nil {
 		return camp, nil, nil, err
 	}
-	cs, err := a.loadCases(corpusName, ".")
+	cs, err := a.corpusOf(s, corpusName)
 	if err != nil {
 		return camp, nil, nil, err
 	}

@@ -175,7 +175,7 @@ name it with --store sqlite:PATH.`,
 			return a.withStore(c.Context(), func(s store.Store) error {
 				cp, ok := s.(copier)
 				if !ok {
-					return failf(exitInternal, "store %s cannot be copied", a.storeURL)
+					return usagef("--store %s is a file that never changes: copy it", a.storeURL)
 				}
 				err := cp.CopyTo(c.Context(), target)
 				if errors.Is(err, store.ErrExists) {
