@@ -34,7 +34,7 @@ type file struct {
 // number of parts, not with their sizes.
 func Open(r io.ReaderAt, size int64) (*Bundle, error) {
 	s := &scanner{
-		src:  bufio.NewReaderSize(io.NewSectionReader(r, 0, size), scanBuffer),
+		src:  bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(size, scanBuffer))),
 		size: size,
 		sum:  sha256.New(),
 	}
@@ -60,7 +60,7 @@ func (b *Bundle) scan(s *scanner) error {
 		}
 		f := file{part: part{Path: name, Size: size}, offset: s.at}
 		if name == IndexName {
-			data, err := s.indexData(size, mostIndex(parts))
+			data, err := s.indexData(size, parts)
 			if err != nil {
 				return err
 			}
@@ -210,10 +210,14 @@ func (s *scanner) padded(path string, size int64) error {
 	return err
 }
 
-// indexData reads the index.
-func (s *scanner) indexData(size, most int64) ([]byte, error) {
+// indexData reads the index of these parts.
+func (s *scanner) indexData(size int64, parts []part) ([]byte, error) {
+	most, err := longest(parts)
+	if err != nil {
+		return nil, err
+	}
 	if size > most {
-		return nil, fault(IndexName, fmt.Errorf("it has %d bytes, too many for the parts before it", size))
+		return nil, fault(IndexName, fmt.Errorf("it has %d bytes, too many for the %d parts before it; parts are missing", size, len(parts)))
 	}
 	data := make([]byte, 0, size)
 	for int64(len(data)) < size {

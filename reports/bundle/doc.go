@@ -17,9 +17,10 @@
 //
 // Every path can be unpacked everywhere. It is relative, clean, UTF-8, follows
 // the rule for files of Go modules (module.CheckFilePath: no reserved name or
-// character of Windows, no control character, no element that ends in a dot)
-// and no element ends in a space. No path comes twice or is also a folder, and
-// no two paths or folders are the same but for case or Unicode form.
+// character of Windows, no control character, no element that ends in a dot),
+// no element ends in a space, and there are at most 16 of them. No path comes
+// twice or is also a folder, and no two paths or folders are the same but for
+// case or Unicode form.
 //
 // bundle.json is the index: canonical JSON and a line end,
 //

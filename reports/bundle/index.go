@@ -75,14 +75,11 @@ func (x *index) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// mostIndex bounds what is read of an index over these parts: some more than the
-// right one has, so that one that names too much can still be compared.
-func mostIndex(parts []part) int64 {
-	n := int64(1 << 16)
-	for _, p := range parts {
-		n += 2 * int64(len(p.Path)+len(p.SHA256)+64)
-	}
-	return n
+// longest bounds what is read as the index of these parts: what is right, and as
+// much more as lets a small bundle be told what its index names too much.
+func longest(parts []part) (int64, error) {
+	b, err := (&index{Parts: parts, Schema: schema, Withheld: []string{Bodies}}).encode()
+	return int64(len(b)) + 64<<10, err
 }
 
 // readIndex reads bundle.json and refuses it unless it is, byte for byte, the

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -284,7 +285,7 @@ func TestQ8_ForgedBundlesAreRefused(t *testing.T) {
 			"6B86B273FF34FCE19D6B804EFF5A3F5747ADA4EAA22F1D49C01E52DDB7875B4B" +
 			`","size":1}],"schema":"qualify/bundle/v1","withheld":[]}` + "\n"), "SHA-256"},
 		{"index that is no JSON", spelled("parts\n"), "bundle.json"},
-		{"index of a size to choke on", spelled(string(bytes.Repeat([]byte(" "), 1<<20))), "too many for the parts"},
+		{"index of a size to choke on", spelled(string(bytes.Repeat([]byte(" "), 1<<20))), "too many for the 1 parts"},
 		{"index that is empty", spelled(""), "line end"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -318,10 +319,15 @@ func TestQ8_PathsThatCannotBeUnpackedEverywhere(t *testing.T) {
 		{"letters", []string{"naïve", "Ärger/日本.md"}, ""},
 		{"hidden", []string{".github/x"}, ""},
 		{"dash", []string{"-rf"}, ""},
+		{"one folder twice", []string{"a/b/x", "a/b/y", "a/c/x", "b/b/x"}, ""},
+		{"case of a folder deep down", []string{"a/B/c/d", "a/b/c/e"}, `on some systems "a/b" is the same as "a/B"`},
 		{"before the slash", []string{"a", "a.b/c", "a0"}, ""},
 		{"as long as a name", []string{long(100)}, ""},
 		{"as long as it goes", []string{long(155) + "/" + long(100)}, ""},
 
+		{"as deep as it goes", []string{strings.Repeat("a/", 15) + "a"}, ""},
+
+		{"too deep", []string{strings.Repeat("a/", 16) + "a"}, "more than 16 elements"},
 		{"too long", []string{long(101)}, "a path has at most 100 bytes"},
 		{"long behind the slash", []string{"a/" + long(101)}, "a path has at most 100 bytes"},
 		{"long before the slash", []string{long(156) + "/" + long(99)}, "a path has at most 100 bytes"},
