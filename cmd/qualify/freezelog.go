@@ -42,7 +42,7 @@ in itself; what is kept elsewhere shows it:
   --checkpoint FILE   a checkpoint that --sign printed
   --key KEY           the log must hold a checkpoint signed by this key
   --head DIGEST       the log must hold the row of this digest
-  --compare OTHER     a copy of the log: sqlite:PATH, or a file
+  --compare OTHER     a copy of the log: sqlite:PATH, bundle:FILE, or a file
 Each of them implies --verify.
 
 --sign KEYFILE signs all rows, prints the checkpoint (a C2SP checkpoint in a
@@ -58,7 +58,7 @@ one in FILE, the one that verifies in FILE.pub.`,
 	fl.StringVar(&f.checkpoint, "checkpoint", "", "the log must go on from the signed checkpoint in `FILE`")
 	fl.StringVar(&f.key, "key", "", "`KEY` that verifies checkpoints, or a file that holds it")
 	fl.StringVar(&f.head, "head", "", "the log must hold the row of this `DIGEST`")
-	fl.StringSliceVar(&f.compare, "compare", nil, "another copy of the log, `OTHER`: sqlite:PATH or a file")
+	fl.StringSliceVar(&f.compare, "compare", nil, "another copy of the log, `OTHER`: sqlite:PATH, bundle:FILE or a file")
 	fl.StringVar(&f.export, "export", "", "write the log to `FILE` as JSON Lines")
 	fl.StringVar(&f.sign, "sign", "", "sign the log with the private key in `KEYFILE` and print the checkpoint")
 	fl.StringVar(&f.newKey, "new-key", "", "make a key in `FILE` and FILE.pub")
@@ -247,7 +247,7 @@ func (a *app) verifyLog(ctx context.Context, rows []freeze.Row, f logFlags) erro
 
 // otherLog reads a copy of the log to compare with.
 func (a *app) otherLog(ctx context.Context, other string) ([]freeze.Row, error) {
-	if !strings.HasPrefix(other, "sqlite:") {
+	if !strings.HasPrefix(other, "sqlite:") && !strings.HasPrefix(other, "bundle:") {
 		return a.logRows(ctx, other, "")
 	}
 	b := *a
