@@ -27,19 +27,19 @@ type file struct {
 	offset int64
 }
 
-// Open reads a bundle of size bytes once, from its begin to its end, and refuses
+// Open reads a bundle of size bytes once, from beginning to end, and refuses
 // it by ErrFormat unless it is exactly what a Writer makes of its parts: every
 // header, every padding, the order, the index, every part's size and digest, the
 // end. An error of the reader is no ErrFormat. The memory it takes grows with the
 // number of parts, not with their sizes.
 func Open(r io.ReaderAt, size int64) (*Bundle, error) {
+	if size < 0 || size%blockSize != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d: cut off, or more than a bundle", ErrFormat, size, blockSize)
+	}
 	s := &scanner{
 		src:  bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(size, scanBuffer))),
 		size: size,
 		sum:  sha256.New(),
-	}
-	if size < 0 || size%blockSize != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d: cut off, or more than a bundle", ErrFormat, size, blockSize)
 	}
 	b := &Bundle{r: r}
 	if err := b.scan(s); err != nil {

@@ -2,9 +2,11 @@ package bundle
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -87,5 +89,31 @@ func TestQ8_DecompressHoldsAWindow(t *testing.T) {
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 4*encoderWindow {
 		t.Errorf("Decompress takes %d bytes for %d", used, size)
+	}
+}
+
+// TestQ8_ManyDeepPathsCostLittle: paths of as many elements as they may have, each
+// in folders of its own, cost a small multiple of the bundle's bytes. Not
+// parallel: it counts what all goroutines allocate.
+func TestQ8_ManyDeepPathsCostLittle(t *testing.T) {
+	c := contents{}
+	for i := range 4000 {
+		c[fmt.Sprintf("%05d", i)+strings.Repeat("/"+string(rune('a'+i%26)), maxDepth-1)] = nil
+	}
+	data := pack(t, c)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b, err := open(data)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16*uint64(len(data)) {
+		t.Errorf("Open allocates %d bytes for a bundle of %d", used, len(data))
+	} else {
+		t.Logf("%.1f bytes for one of %d", float64(used)/float64(len(data)), len(data))
+	}
+	if len(b.Names()) != len(c) {
+		t.Errorf("%d parts", len(b.Names()))
 	}
 }

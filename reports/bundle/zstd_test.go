@@ -150,17 +150,17 @@ func TestQ8_ARepackedBundleVerifies(t *testing.T) {
 			if args[0] == "-22" && os.Getenv("QUALIFY_LONG") == "" {
 				t.Skip("it takes a gigabyte; set QUALIFY_LONG")
 			}
-			verify(t, tooled(t, data, args...))
+			verify(t, tooled(t, data, "zstd", args...))
 		})
 	}
 }
 
-// tooled compresses by the zstd tool.
-func tooled(t *testing.T, data []byte, args ...string) []byte {
+// tooled is what a program makes of data.
+func tooled(t *testing.T, data []byte, program string, args ...string) []byte {
 	t.Helper()
-	path, err := exec.LookPath("zstd")
+	path, err := exec.LookPath(program)
 	if err != nil {
-		t.Skip("no zstd tool here")
+		t.Skipf("no %s here", program)
 	}
 	cmd := exec.CommandContext(t.Context(), path, append(args, "--stdout", "--quiet")...)
 	cmd.Stdin = bytes.NewReader(data)
@@ -175,9 +175,18 @@ func tooled(t *testing.T, data []byte, args ...string) []byte {
 func TestQ8_TheZstdToolReadsABundle(t *testing.T) {
 	t.Parallel()
 	data := pack(t, like(300))
-	if got := tooled(t, compressed(t, data, 1000), "--decompress"); !bytes.Equal(got, data) {
+	if got := tooled(t, compressed(t, data, 1000), "zstd", "--decompress"); !bytes.Equal(got, data) {
 		t.Error("it reads something else")
 	}
+}
+
+// TestQ8_ManyFramesOfOneToolAreRefused: pzstd puts skippable frames between its
+// own.
+func TestQ8_ManyFramesOfOneToolAreRefused(t *testing.T) {
+	t.Parallel()
+	data := pack(t, like(300))
+	_, err := again(tooled(t, data, "pzstd", "-p", "2"), int64(len(data)))
+	refused(t, err, "skippable zstd frame; compress it anew")
 }
 
 // TestQ8_WhatIsNotOneFrameIsRefused, and nothing hides beside the frame.
