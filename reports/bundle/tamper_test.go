@@ -95,7 +95,7 @@ func reindexed(t testing.TB, data []byte, change func(*index)) []byte {
 }
 
 // TestQ8_EveryBitOfABundleCounts flips each bit of a bundle and wants Open to
-// find it: 8 KB; 60 KB when QUALIFY_LONG is set. Under the race detector one bit
+// find it: 8 KB; 47 KB when QUALIFY_LONG is set. Under the race detector one bit
 // of each byte.
 func TestQ8_EveryBitOfABundleCounts(t *testing.T) {
 	t.Parallel()
