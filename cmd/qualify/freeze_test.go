@@ -419,8 +419,13 @@ func TestQ4_FreezeRefusesWhatItCannotVouchFor(t *testing.T) {
 		{"include outside", nil, []string{"--include", "../x"}, exitUsage, "no path inside the root"},
 		{"campaign outside the root", nil, []string{"--root", filepath.Join(dir, "src")}, exitUsage, "lies outside of the root"},
 		{"policy outside the root", nil, []string{"--policy", writeTemp(t, dir)}, exitUsage, "lies outside of the root"},
-		{"no binary", nil, []string{"--binary", campaign}, exitUsage, "is no binary of the go command"},
+		{"no binary", nil, []string{"--binary", campaign}, exitUsage, "--binary " + campaign + ": is no binary of the go command"},
+		{"binary gone", nil, []string{"--binary", "nosuch"}, exitUsage, "--binary nosuch: no such file or directory; build it first"},
+		{"binary of the file gone", func() {
+			editFile(t, campaign, "include: [src, go.mod]", "include: [src, go.mod], binaries: [bin/other]")
+		}, nil, exitUsage, campaign + ": freeze.binaries.0: " + filepath.Join(dir, "bin/other") + ": no such file or directory"},
 		{"link", func() {
+			editFile(t, campaign, ", binaries: [bin/other]", "")
 			if err := os.Symlink("/etc/passwd", filepath.Join(dir, "src", "link")); err != nil {
 				t.Fatal(err)
 			}

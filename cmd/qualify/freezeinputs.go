@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,18 +74,30 @@ func (a *app) freezeInputs(name string, f createFlags) (freeze.Inputs, error) {
 		return freeze.Inputs{}, err
 	}
 	in.Root, in.Include = root, include
-	binaries := slices.Clone(f.binaries)
-	for _, b := range file.Freeze.Binaries {
-		binaries = append(binaries, filepath.Join(root, filepath.FromSlash(b)))
-	}
-	for _, b := range binaries {
-		described, err := freeze.ReadBinary(b)
-		if err != nil {
-			return freeze.Inputs{}, usagef("binary: %w", err)
+	for _, b := range f.binaries {
+		if err := addBinary(&in, b); err != nil {
+			return freeze.Inputs{}, usagef("--binary %w; build it first, or name the file that go build made", err)
 		}
-		in.Binaries = append(in.Binaries, described)
+	}
+	for i, b := range file.Freeze.Binaries {
+		if err := addBinary(&in, filepath.Join(root, filepath.FromSlash(b))); err != nil {
+			return freeze.Inputs{}, usagef("%s: freeze.binaries.%d: %w; build it first, or leave it out", name, i, err)
+		}
 	}
 	return in, nil
+}
+
+// addBinary allows another binary to run. The error names the file.
+func addBinary(in *freeze.Inputs, path string) error {
+	b, err := freeze.ReadBinary(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path, cause(err))
+	}
+	if err != nil {
+		return err
+	}
+	in.Binaries = append(in.Binaries, b)
+	return nil
 }
 
 // frozenPolicy is the policy to freeze: the campaign's, else that of --policy,
