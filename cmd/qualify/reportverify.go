@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/archive"
 	"github.com/agentrooms/qualify/evaluator/gate"
 	"github.com/agentrooms/qualify/freeze"
 	"github.com/agentrooms/qualify/reports"
@@ -146,19 +147,44 @@ func (c *checkedBundle) fault() error {
 
 // parts refuses parts that no bundle has, since nothing would look at them, and
 // misses those that every bundle has.
-func (c *checkedBundle) parts(_ context.Context, _ *app, b *bundleStore, _ store.Campaign) (string, error) {
-	single := []string{partPolicy, partReport, partVerdict}
-	for _, name := range b.bundle.Names() {
-		if !slices.Contains(single, name) && name != partSealed && !strings.HasPrefix(name, partCorpus) && !strings.HasPrefix(name, partRecords) {
+func (c *checkedBundle) parts(_ context.Context, a *app, b *bundleStore, _ store.Campaign) (string, error) {
+	known, err := a.singleParts(b)
+	if err != nil {
+		return "", err
+	}
+	names := b.bundle.Names()
+	for _, name := range names {
+		if rest, record := strings.CutPrefix(name, partRecords); !known[name] && !(record && archive.HasPlace(rest)) {
 			return "", fmt.Errorf("part %s is none that a bundle has", name)
 		}
 	}
-	for _, name := range single {
-		if _, err := b.bundle.Stat(name); err != nil {
+	for _, name := range []string{partPolicy, partReport, partVerdict} {
+		if _, found := slices.BinarySearch(names, name); !found {
 			return "", fmt.Errorf("part %s is missing", name)
 		}
 	}
-	return plural(len(b.bundle.Names()), "part") + ", canonical", nil
+	return plural(len(names), "part") + ", canonical", nil
+}
+
+// singleParts are the parts beside the records: policy, report, verdict, and a
+// sealed corpus or the files of the cases and their gold.
+func (a *app) singleParts(b *bundleStore) (map[string]bool, error) {
+	known := map[string]bool{partPolicy: true, partReport: true, partVerdict: true}
+	if _, err := b.bundle.Stat(partSealed); err == nil {
+		known[partSealed] = true
+		return known, nil
+	}
+	cs, err := a.bundledCases(b)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range cs.corpus.Cases {
+		known[partCorpus+k.File()] = true
+		if g, ok := cs.gold.Get(k.ID); ok {
+			known[partCorpus+"gold/"+g.File()] = true
+		}
+	}
+	return known, nil
 }
 
 // sealLog recomputes the seal log and finds the campaign's freeze in it.

@@ -27,6 +27,16 @@ func bodiesName(key string) string { return bodiesDir + key + linesExt }
 func roomName(key string) string   { return roomsDir + key + docExt }
 func traceName(key string) string  { return tracesDir + key + linesExt }
 
+// HasPlace reports whether a file of this name lies where Export puts files.
+// Open looks at no other.
+func HasPlace(name string) bool {
+	switch name {
+	case accountFile, campaignFile, ledgerFile, sealFile, trialsFile:
+		return true
+	}
+	return strings.HasPrefix(name, bodiesDir) || strings.HasPrefix(name, roomsDir) || strings.HasPrefix(name, tracesDir)
+}
+
 // keyOf is the key in the name of a file of a folder.
 func keyOf(name, dir, ext string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, dir)
