@@ -25,7 +25,7 @@ type File struct {
 	Schema    string                     `yaml:"schema"`
 	Name      string                     `yaml:"name"`
 	Seed      uint64                     `yaml:"seed"`
-	Corpus    string                     `yaml:"corpus"` // builtin, or a folder relative to the file
+	Corpus    string                     `yaml:"corpus"` // builtin, or a folder or sealed file relative to the file
 	Cases     CaseFilter                 `yaml:"cases"`
 	Trials    int                        `yaml:"trials"`
 	Order     string                     `yaml:"order"` // rounds (or "") or families

@@ -317,7 +317,10 @@ func TestQ4_WhatIsNoSealedCorpusIsNotOpened(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for n := 0; n < len(b); n += 1 + n%7 {
+	for n := range b {
+		if n%89 != 0 && n < len(b)-3 && (n < len(m)-1 || n > len(m)+2) {
+			continue
+		}
 		if _, err := open(b[:n], k); !errors.Is(err, seal.ErrFormat) {
 			t.Fatalf("cut off at %d: %v", n, err)
 		}
