@@ -35,7 +35,7 @@ func TestAnArchiveAnswersWhatItsStoreAnswers(t *testing.T) {
 			if a.ID() != sceneID || a.BodiesWithheld() != withheld {
 				t.Errorf("%s: opened as %s, bodies withheld %t", name, a.ID(), a.BodiesWithheld())
 			}
-			if diff := cmp.Diff(f, mustExport(t, a, sceneID, archive.Options{})); diff != "" {
+			if diff := f.diff(mustExport(t, a, sceneID, archive.Options{})); diff != "" {
 				t.Errorf("%s: an archive of the archive differs (-first +second):\n%s", name, diff)
 			}
 		}
@@ -44,7 +44,7 @@ func TestAnArchiveAnswersWhatItsStoreAnswers(t *testing.T) {
 		t.Errorf("the stores give other archives (-one +other):\n%s", diff)
 	}
 	stripped := mustExport(t, mustOpen(t, all[0]), sceneID, archive.Options{WithholdBodies: true})
-	if diff := cmp.Diff(all[1], stripped); diff != "" {
+	if diff := all[1].diff(stripped); diff != "" {
 		t.Errorf("bodies withheld from an archive (-from the store +from the archive):\n%s", diff)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -54,10 +53,18 @@ func collect(ctx context.Context, st store.Store, id string, o Options) (*record
 			return nil, err
 		}
 		if still {
-			return r, nil
+			return r, r.check()
 		}
 	}
 	return nil, fmt.Errorf("campaign %s: other processes move money faster than it can be read; try again when they have ended", id)
+}
+
+// check wants what was granted to stand in the ledger.
+func (r *records) check() error {
+	if why := checkGrants(r.allotments, r.ledger); why != "" {
+		return fmt.Errorf("%s; qualify budget verify lists all that is wrong: %w", why, store.ErrCorrupt)
+	}
+	return nil
 }
 
 func (r *records) still(ctx context.Context, st store.Store, last int64) (bool, error) {
@@ -120,18 +127,14 @@ func (r *records) readAccount(ctx context.Context, st store.Store, o Options, le
 			r.ceilings = append(r.ceilings, *c)
 		}
 	}
-	granted := map[string]int64{} // row of the ledger by allotment
-	drew := map[string]bool{}     // campaigns that the ledger names
+	drew := map[string]bool{} // campaigns that the ledger names
 	for i := range ledger {
 		row := &ledger[i]
 		if !drawn[account{row.Ceiling, row.Funds}] {
 			continue
 		}
 		r.ledger = append(r.ledger, *row)
-		if row.Kind == "allot" {
-			granted[row.Ref] = row.N
-		}
-		if row.Campaign != "" && row.Campaign != id {
+		if row.Kind == kindAllot && row.Campaign != id {
 			drew[row.Campaign] = true
 		}
 	}
@@ -170,13 +173,8 @@ func (r *records) readAccount(ctx context.Context, st store.Store, o Options, le
 			return err
 		}
 	}
-	place := func(a store.Allotment) int64 {
-		if n, ok := granted[a.ID]; ok {
-			return n
-		}
-		return math.MaxInt64
-	}
-	slices.SortStableFunc(r.allotments, func(a, b store.Allotment) int { return cmp.Compare(place(a), place(b)) })
+	grants := grantsOf(r.ledger)
+	slices.SortStableFunc(r.allotments, func(a, b store.Allotment) int { return cmp.Compare(grants[a.ID].N, grants[b.ID].N) })
 	return nil
 }
 

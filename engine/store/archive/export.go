@@ -36,8 +36,8 @@ type Options struct {
 // store.ErrCorrupt where the store holds what no store may, and, if bodies are
 // to be withheld, where a room holds a text by value.
 func Export(ctx context.Context, st store.Store, campaign string, o Options, add func(name string, content []byte) error) error {
-	if a, ok := st.(*Store); ok && a.withheld {
-		o.WithholdBodies = true // they are not there
+	if a, ok := st.(*Store); ok {
+		o = a.options(o)
 	}
 	r, err := collect(ctx, st, campaign, o)
 	if err != nil {
@@ -52,6 +52,16 @@ func Export(ctx context.Context, st store.Store, campaign string, o Options, add
 		}
 	}
 	return nil
+}
+
+// options of an export of an archive: what it does not have stays away, and a
+// ceiling that nothing was drawn on yet stays.
+func (s *Store) options(o Options) Options {
+	o.WithholdBodies = o.WithholdBodies || s.withheld
+	if o.Ceiling == "" && len(s.ceilings) > 0 {
+		o.Ceiling, o.Funds = s.ceilings[0].Name, s.ceilings[0].Funds
+	}
+	return o
 }
 
 type exporter struct {

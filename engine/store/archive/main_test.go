@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/archive"
 	"github.com/agentrooms/qualify/engine/store/memory"
@@ -36,6 +38,14 @@ func (f folder) with(name string, content []byte) folder {
 		delete(c, name)
 	}
 	return c
+}
+
+// diff is the difference of two folders, "" when they are equal.
+func (f folder) diff(other folder) string {
+	if maps.EqualFunc(f, other, bytes.Equal) {
+		return "" // quicker than cmp
+	}
+	return cmp.Diff(f, other)
 }
 
 // fatal is what *testing.T and *rapid.T have in common.

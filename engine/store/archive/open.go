@@ -181,6 +181,33 @@ func (o *opener) ledger() error {
 		last = r.N
 		o.s.ledger = append(o.s.ledger, r)
 	}
+	return o.closed()
+}
+
+// closed wants the account to be of one piece: who drew stands in the ledger,
+// campaigns and ceilings are those of the allotments.
+func (o *opener) closed() error {
+	s := o.s
+	if why := checkGrants(s.allotments, s.ledger); why != "" {
+		return damaged(ledgerFile, "%s", why)
+	}
+	drew := map[string]bool{s.campaign: true}
+	drawn := map[*store.Ceiling]bool{}
+	for i := range s.allotments {
+		a := &s.allotments[i]
+		drew[a.Campaign] = true
+		if a.Campaign == s.campaign {
+			drawn[s.ceiling(a.Ceiling, a.Funds)] = true
+		}
+	}
+	for i := range s.campaigns {
+		if c := &s.campaigns[i]; !drew[c.ID] {
+			return damaged(accountFile, "campaign %s drew on no ceiling of these", c.ID)
+		}
+	}
+	if len(s.ceilings) != max(len(drawn), min(len(s.ceilings), 1)) { // one that nothing was drawn on yet
+		return damaged(accountFile, "campaign %s drew on %d of %d ceilings", s.campaign, len(drawn), len(s.ceilings))
+	}
 	return nil
 }
 
