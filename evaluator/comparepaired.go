@@ -35,7 +35,7 @@ func (t *Table) Pairs(metric, a, b int, in func(*TableCase) bool) Paired {
 		if in != nil && !in(&t.Cases[c]) {
 			continue
 		}
-		var sumA, sumB, sumD, sumD2, n float64
+		m := stats.CaseMoments{Family: t.Cases[c].Family}
 		for i := range t.Trials {
 			ra, rb := t.Row(a, c, i), t.Row(b, c, i)
 			va, sa := ra.Value(metric)
@@ -57,20 +57,19 @@ func (t *Table) Pairs(metric, a, b int, in func(*TableCase) bool) Paired {
 				p.CensoredA += int(bit(ra.Censored))
 				p.CensoredB += int(bit(rb.Censored))
 			}
-			d := va - vb
-			sumA, sumB, sumD, sumD2, n = sumA+va, sumB+vb, sumD+d, sumD2+d*d, n+1
+			m.Add(va, vb)
 		}
-		if n == 0 {
+		if m.N == 0 {
 			continue
 		}
-		p.Used += int(n)
-		p.Pairs = append(p.Pairs, stats.Pair{Family: t.Cases[c].Family, A: sumA / n, B: sumB / n})
-		if n < 2 {
+		p.Used += m.N
+		p.Pairs = append(p.Pairs, m.Pair())
+		if m.N < 2 {
 			single = true
 			continue
 		}
-		p.NoiseVar += max(0, (sumD2-sumD*sumD/n)/(n-1)/n)
-		p.NoiseDF += int(n) - 1
+		p.NoiseVar += max(0, m.SSD) / float64(m.N-1) / float64(m.N)
+		p.NoiseDF += m.N - 1
 	}
 	if single || len(p.Pairs) == 0 {
 		p.NoiseVar, p.NoiseDF = 0, 0

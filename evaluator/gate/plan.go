@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/agentrooms/qualify/evaluator"
 	"github.com/agentrooms/qualify/evaluator/stats"
 )
@@ -187,11 +185,18 @@ func (p *Policy) need(r *Rule, perFamily float64, trials int, alpha float64) (fa
 		}
 	}
 	g := p.Planning
-	n := p.familiesFor(g.Between+2*g.Within/float64(trials), 1+(perFamily-1)*g.ICC, perFamily, effect, p.holmAlpha(r, alpha))
-	if n == 0 {
+	deff, err := stats.DesignEffect(perFamily, g.ICC)
+	if err != nil {
+		return 0, "", err
+	}
+	perTrials := g.Between + 2*g.Within/float64(trials) // variance of a case's difference
+	n, err := stats.FamilyDesign{
+		SD: math.Sqrt(perTrials * deff / perFamily), Alpha: p.holmAlpha(r, alpha), Power: p.Power, Sides: stats.UpperSide,
+	}.Families(effect)
+	if errors.Is(err, stats.ErrRange) || n > mostFamilies {
 		return 0, "more than a million families", nil
 	}
-	return n, what, nil
+	return n, what, err
 }
 
 // holmAlpha is the strictest level that the adjustment over baselines can ask
@@ -207,25 +212,4 @@ func (p *Policy) holmAlpha(r *Rule, alpha float64) float64 {
 		return alpha
 	}
 	return alpha / float64(n)
-}
-
-// familiesFor solves Miller's eq. 9 (one-sided, with t of C−1 degrees of
-// freedom and a design effect) for the number of families; 0 beyond
-// mostFamilies.
-func (p *Policy) familiesFor(variance, deff, perFamily, effect, alpha float64) int {
-	for c := stats.MinFamilies; c <= mostFamilies; c++ {
-		se := math.Sqrt(variance * deff / (float64(c) * perFamily))
-		if evaluator.SmallestDetectable(se, float64(c-1), alpha, p.Power) <= effect {
-			return c
-		}
-		if c > 200 { // t is normal by then: go straight there
-			z := distuv.UnitNormal.Quantile(1-alpha) + distuv.UnitNormal.Quantile(p.Power)
-			n := math.Ceil(z * z * variance * deff / (perFamily * effect * effect))
-			if n > mostFamilies {
-				return 0
-			}
-			return max(c, int(n)+1)
-		}
-	}
-	return 0
 }

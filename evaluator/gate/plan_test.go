@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -120,5 +121,26 @@ func TestQ5_PlanCountsWhatTheGateWillAsk(t *testing.T) {
 	one, two, none := need("", ruleBetter), need("", ruleBetter, ruleBetter2), need("multiplicity: none\n", ruleBetter, ruleBetter2)
 	if one >= two || none != one {
 		t.Errorf("%d families against one baseline, %d against two, %d of two without adjustment", one, two, none)
+	}
+}
+
+// TestQ5_APlanIsTheLeastThatSuffices: also far beyond 200 families, where t is
+// nearly normal: one family less would not detect the effect.
+func TestQ5_APlanIsTheLeastThatSuffices(t *testing.T) {
+	t.Parallel()
+	for _, margin := range []string{"0.05", "0.03", "0.02", "0.015", "0.01"} {
+		p := policyOf(t, "planning: {between: 0.04, within: 0.16, icc: 0.1, detect: 0.15}\n", strings.Replace(ruleNI, "margin: 0.1", "margin: "+margin, 1))
+		doc, err := Plan(p, designFor(12, 2, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		detects := func(families int) float64 {
+			se := math.Sqrt((.04 + 2*.16/3) * 1.1 / float64(2*families))
+			return evaluator.SmallestDetectable(se, float64(families-1), .05, .8)
+		}
+		n, want := *doc.Rules[0].Families, *p.Rules[0].Margin
+		if detects(n) > want || detects(n-1) <= want {
+			t.Errorf("%d families detect %v, one less %v; want %v", n, detects(n), detects(n-1), want)
+		}
 	}
 }
