@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -105,8 +106,9 @@ func (a *app) corpusSeal(folder string, f sealFlags) error {
 		return err
 	}
 	if n := len(findings); n > 0 && !f.withFindings {
+		first := findings[0]
 		return failf(exitRefused, "corpus %s: the audit has %s, the first: %s: %s: %s; qualify corpus lint lists all, --with-findings seals it as it is",
-			folder, plural(n, "finding"), findings[0].Case, findings[0].Rule, findings[0].Text)
+			folder, plural(n, "finding"), cmp.Or(first.Case, first.Where, folder), first.Rule, first.Text)
 	}
 	var b bytes.Buffer
 	m, err := seal.Seal(&b, content, to...)

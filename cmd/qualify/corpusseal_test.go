@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -119,7 +120,12 @@ func TestQ4_OneChangedByteOfASealedCorpusStopsTheHoldout(t *testing.T) {
 			must(t, err)
 			return again
 		}},
-		{"the same with another audit", exitRefused, "sealed corpus lint/findings: 0 → 1", func(b []byte) []byte { return audited(t, b, l.key, l.recipient) }},
+		{"the same with another audit", exitRefused, "sealed corpus lint/findings: 0 → 1", func(b []byte) []byte {
+			return resealed(t, b, l.key, l.recipient, func(c *seal.Content) { c.Lint.Findings, c.Lint.Rules = 1, map[string]int{"plan": 1} })
+		}},
+		{"other gold than its manifest says", exitUsage, "gold of case ledger-cash-tin-02: its digest is sha256:", func(b []byte) []byte {
+			return resealed(t, b, l.key, l.recipient, func(c *seal.Content) { c.Gold["ledger-cash-tin-02"] = c.Gold["ledger-two-books-01"] })
+		}},
 	} {
 		before := l.rewrite(t, tc.edit)
 		code, out, talk := command(t, l.args("--freeze", l.id, "--corpus-key", l.key)...)
@@ -152,8 +158,8 @@ func edited(t *testing.T, b []byte, edit func(m *seal.Manifest)) []byte {
 	return append(append(line, '\n'), payload...)
 }
 
-// audited seals an opened corpus again, with a finding more.
-func audited(t *testing.T, b []byte, key, recipient string) []byte {
+// resealed opens a sealed corpus and seals it again with something changed.
+func resealed(t *testing.T, b []byte, key, recipient string, edit func(c *seal.Content)) []byte {
 	t.Helper()
 	text, err := os.ReadFile(key)
 	must(t, err)
@@ -163,16 +169,13 @@ func audited(t *testing.T, b []byte, key, recipient string) []byte {
 	must(t, err)
 	to, err := age.ParseRecipients(strings.NewReader(recipient))
 	must(t, err)
-	gold := map[string]string{}
+	content := seal.Content{Files: o.Files, Gold: map[string]string{}, Lint: o.Manifest.Lint}
 	for _, s := range o.Manifest.Splits {
-		for id, d := range s.Gold {
-			gold[id] = d
-		}
+		maps.Copy(content.Gold, s.Gold)
 	}
+	edit(&content)
 	var out bytes.Buffer
-	_, err = seal.Seal(&out, seal.Content{Files: o.Files, Gold: gold, Lint: seal.Lint{
-		Cases: len(o.Corpus.Cases), Findings: 1, Rules: map[string]int{"plan": 1},
-	}}, to...)
+	_, err = seal.Seal(&out, content, to...)
 	must(t, err)
 	return out.Bytes()
 }
@@ -363,8 +366,11 @@ func TestQ4_WrongKeysOfASealedCorpusAreRefused(t *testing.T) {
 	}
 	// Every other way to a sealed corpus asks for its key too.
 	for _, args := range [][]string{
-		{"run", l.path("qualify/campaign.yaml")}, {"freeze", "create", l.path("qualify/campaign.yaml")}, {"corpus", "show", "ledger-cash-tin-02", "--corpus", l.file()},
-		{"corpus", "unseal", l.file(), "-o", filepath.Join(dir, "out")}, {"gate", l.path("qualify/campaign.yaml"), "--plan"},
+		{"run", l.path("qualify/campaign.yaml")},
+		{"freeze", "create", l.path("qualify/campaign.yaml")},
+		{"gate", l.path("qualify/campaign.yaml"), "--plan"},
+		{"corpus", "show", "ledger-cash-tin-02", "--corpus", l.file()},
+		{"corpus", "unseal", l.file(), "-o", filepath.Join(dir, "out")},
 	} {
 		code, out, talk := command(t, append(args, "--store", l.db())...)
 		if code != exitRefused || out != "" || !strings.Contains(talk, "is sealed; give its key") {
