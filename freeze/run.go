@@ -177,10 +177,12 @@ func (r *Run) After(ctx context.Context, complete bool, batches int, closed [][]
 	return r.verified(ctx, batches, batches)
 }
 
-// End logs how the campaign ended, once for each end.
+// End logs how the campaign ended, once for each end. A log without its start
+// has no end of it either.
 func (r *Run) End(ctx context.Context, status, traces string) error {
 	_, _, err := Decide(ctx, r.Log, func(rows []Row) (string, any, error) {
-		if last := endOf(rows, r.Campaign); last.Status == status && last.Traces == traces {
+		last := endOf(rows, r.Campaign)
+		if !anyRow(rows, KindCampaignStart, r.Campaign) || last.Status == status && last.Traces == traces {
 			return "", nil, nil
 		}
 		return KindCampaignEnd, EndEntry{r.Campaign, r.Now(), status, traces}, nil

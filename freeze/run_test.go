@@ -226,3 +226,25 @@ func TestQ4_WhoMayOpen(t *testing.T) {
 		t.Errorf("a log with faults: %v", err)
 	}
 }
+
+// TestQ4_AnEndNeedsAStart: a campaign that the log does not know has no end in
+// it; one that has started ends once by each way.
+func TestQ4_AnEndNeedsAStart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	h := newHeld(t)
+	r := h.run(t, "c_1")
+	ok(t, r.End(ctx, "cancelled", ""))
+	if diff := cmp.Diff([]string{KindFreeze, KindRegistration}, kinds(h.log.rows)); diff != "" {
+		t.Errorf("registered only (-want +got):\n%s", diff)
+	}
+	ok(t, r.Enter(ctx, none(1)))
+	ok(t, r.Begin(ctx, false, 1))
+	for _, status := range []string{"stopped", "cancelled", "cancelled"} {
+		ok(t, r.End(ctx, status, ""))
+	}
+	if got := kinds(h.log.rows); !slices.Equal(got[len(got)-2:], []string{KindCampaignEnd, KindCampaignEnd}) || len(got) != 7 {
+		t.Errorf("rows %v", got)
+	}
+	sound(t, h.log.rows)
+}

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentrooms/qualify/campaigns"
+	"github.com/agentrooms/qualify/engine/model"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/freeze"
 )
 
 func (a *app) campaignCmd() *cobra.Command {
@@ -315,40 +317,54 @@ func (a *app) campaignCancelCmd() *cobra.Command {
 		Long: `End a campaign that is not finished: run refuses it from then on. A name means
 the newest campaign of that name. Nothing is deleted. Money that its open
 allotments hold returns to the ceiling, but for what was spent and for calls of
-unknown outcome. A campaign that a process runs is refused (exit 5): stop that
-process first.`,
+unknown outcome. A campaign that has started ends in the seal log too. One that a
+process runs is refused (exit 5): stop that process first.`,
 		Args: exactArgs("ID|NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
-			return a.withStoreTo(ctx, changing, func(s store.Store) error {
-				camp, err := findCampaign(ctx, s, args[0])
-				if err != nil {
-					return err
-				}
-				owner, err := campaignOwner()
-				if err != nil {
-					return err
-				}
-				done, err := campaigns.Cancel(ctx, s, camp.ID, owner)
-				var owned *campaigns.OwnedError
-				switch {
-				case errors.As(err, &owned):
-					return failf(exitRefused, "campaign %s is run by %s; stop that process, then cancel again", camp.ID, shownOwner(owned.Owner))
-				case errors.Is(err, campaigns.ErrFinished):
-					return failf(exitRefused, "%w; there is nothing to cancel", err)
-				case err != nil:
-					return err
-				}
-				was := ""
-				if done.Campaign.Status == campaigns.StatusCancelled {
-					was = "already "
-				}
-				a.printf("campaign %s (%s) is %scancelled; of what it held, %s USD returned to its ceiling, %s were charged, %s are kept for calls of unknown outcome\n",
-					camp.ID, camp.Name, was, usd(done.Freed), usd(done.Charged), usd(done.Kept))
-				return nil
-			})
+			return a.withStoreTo(ctx, changing, func(s store.Store) error { return a.campaignCancel(ctx, s, args[0]) })
 		},
 	}
+}
+
+func (a *app) campaignCancel(ctx context.Context, s store.Store, which string) error {
+	camp, err := findCampaign(ctx, s, which)
+	if err != nil {
+		return err
+	}
+	var plan campaigns.Plan
+	if err := json.Unmarshal(camp.Plan, &plan); err != nil {
+		return fmt.Errorf("plan of campaign %s: %w", camp.ID, err)
+	}
+	clock, err := a.recordClock(model.Evidence(plan.Evidence))
+	if err != nil {
+		return err
+	}
+	owner, err := campaignOwner()
+	if err != nil {
+		return err
+	}
+	done, err := campaigns.Cancel(ctx, s, camp.ID, owner)
+	var owned *campaigns.OwnedError
+	switch {
+	case errors.As(err, &owned):
+		return failf(exitRefused, "campaign %s is run by %s; stop that process, then cancel again", camp.ID, shownOwner(owned.Owner))
+	case errors.Is(err, campaigns.ErrFinished):
+		return failf(exitRefused, "%w; there is nothing to cancel", err)
+	case err != nil:
+		return err
+	}
+	end := freeze.Run{Log: storeLog{s}, Campaign: camp.ID, Now: clock.moment}
+	if err := end.End(ctx, campaigns.StatusCancelled, ""); err != nil {
+		return freezeFault(err)
+	}
+	was := ""
+	if done.Campaign.Status == campaigns.StatusCancelled {
+		was = "already "
+	}
+	a.printf("campaign %s (%s) is %scancelled; of what it held, %s USD returned to its ceiling, %s were charged, %s are kept for calls of unknown outcome\n",
+		camp.ID, camp.Name, was, usd(done.Freed), usd(done.Charged), usd(done.Kept))
+	return nil
 }
 
 // noteOlder says, when a plan is new under a name that the store knows, which
