@@ -45,6 +45,10 @@ in itself; what is kept elsewhere shows it:
   --compare OTHER     a copy of the log: sqlite:PATH, bundle:FILE, or a file
 Each of them implies --verify.
 
+Rows are in the order of the chain. When each was written is what its writer
+said: "(set)" marks a time that SOURCE_DATE_EPOCH set, for a log of evidence that
+is not measured and comes out the same each time.
+
 --sign KEYFILE signs all rows, prints the checkpoint (a C2SP checkpoint in a
 signed note) and appends it to the log. --new-key FILE makes a key: the private
 one in FILE, the one that verifies in FILE.pub.`,
