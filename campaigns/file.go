@@ -50,9 +50,14 @@ type File struct {
 	// needs before the first trial (Q5), and is part of the campaign's identity. ""
 	// registers none.
 	Policy string `yaml:"policy"`
+	// Hypotheses are what the campaign expects to find, each decided by rules of
+	// Policy. They are registered, and part of the campaign's identity.
+	Hypotheses []Hypothesis `yaml:"hypotheses"`
 	// Freeze says what `freeze create` covers beside what the campaign names
 	// already; it is not part of the campaign's identity.
 	Freeze FreezeFile `yaml:"freeze"`
+
+	src *corpus.Source // nil in a file that was not parsed
 }
 
 // FreezeFile names the files of a freeze (Q4.2). Paths have slashes.
@@ -147,7 +152,16 @@ func ParseFile(path string, data []byte) (*File, error) {
 	if err := src.Errors.Err(); err != nil {
 		return nil, err
 	}
+	f.src = src
 	return &f, nil
+}
+
+// line is where a dotted path stands in the file, 0 where that is not known.
+func (f *File) line(where string) int {
+	if f.src == nil {
+		return 0
+	}
+	return lineIn(f.src, where)
 }
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -163,7 +177,10 @@ func (c *fileChecker) fail(where, format string, args ...any) {
 	c.src.Addf(c.line(where), "%s: %s", where, fmt.Sprintf(format, args...))
 }
 
-func (c *fileChecker) line(where string) int {
+func (c *fileChecker) line(where string) int { return lineIn(c.src, where) }
+
+// lineIn is the line of a dotted path.
+func lineIn(src *corpus.Source, where string) int {
 	parts := strings.Split(where, ".")
 	path := make([]any, len(parts))
 	for i, p := range parts {
@@ -172,7 +189,7 @@ func (c *fileChecker) line(where string) int {
 			path[i] = n
 		}
 	}
-	return c.src.Line(path...)
+	return src.Line(path...)
 }
 
 func (c *fileChecker) require(ok bool, where, format string, args ...any) {
@@ -206,6 +223,7 @@ func (f *File) check(c *fileChecker) {
 	}
 	f.checkArms(c)
 	f.checkModel(c)
+	f.checkHypotheses(c)
 	f.checkFreeze(c)
 }
 

@@ -45,6 +45,7 @@ type Plan struct {
 	Infra        []string          `json:"infrastructure_faults"`
 	Controls     bool              `json:"controls"`
 	Policy       *RegisteredPolicy `json:"policy,omitempty"` // nil where the file names none
+	Hypotheses   []Hypothesis      `json:"hypotheses,omitempty"`
 
 	PlanDigest string `json:"-"` // sha256:… of the JSON above
 	// Registration is the digest of the registration record.
@@ -107,7 +108,7 @@ type Override struct {
 }
 
 // Resolve checks a file against corpus and modes and fixes the plan. Faults
-// are *corpus.FileError.
+// are *corpus.FileError, those of hypotheses corpus.Errors.
 func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	fail := func(format string, args ...any) error {
 		return &corpus.FileError{File: in.Path, Text: fmt.Sprintf(format, args...)}
@@ -157,6 +158,9 @@ func Resolve(f *File, in ResolveInput) (*Plan, error) {
 	}
 	if err := p.resolvePolicy(f.Policy, in); err != nil {
 		return nil, fail("policy %s: %v", f.Policy, err)
+	}
+	if err := p.resolveHypotheses(f, in.Path); err != nil {
+		return nil, err
 	}
 	if err := p.identify(in.CodeVersion); err != nil {
 		return nil, err

@@ -31,9 +31,11 @@ type Registration struct {
 	Schedule  string   `json:"schedule"` // digest of the order of triples, and of arms in each
 	Seed      uint64   `json:"seed"`
 	Trials    int      `json:"trials"`
-	// Policy is what the campaign is to be judged by, with what each rule needs;
-	// nil where its file names none.
+	// Policy is what the campaign is to be judged by, with what each rule asks and
+	// needs; nil where its file names none.
 	Policy *RegisteredPolicy `json:"policy,omitempty"`
+	// Protocol is the rest of what Q4.1 asks to be said; it goes with a policy.
+	Protocol *Protocol `json:"protocol,omitempty"`
 }
 
 // register proves that the arms match and fixes the registration record.
@@ -57,7 +59,7 @@ func (p *Plan) register() error {
 	p.registration, err = engine.Canonical(Registration{
 		Schema: SchemaRegistration, Plan: p.PlanDigest, Name: p.Name, Arms: p.Arms, UnderTest: p.UnderTest, Matched: m,
 		Schedule: "sha256:" + engine.Digest(schedule), Seed: p.Seed, Trials: p.Trials,
-		Policy: p.Policy,
+		Policy: p.Policy, Protocol: p.protocol(),
 	})
 	if err != nil {
 		return fmt.Errorf("registration: %w", err)
@@ -68,10 +70,15 @@ func (p *Plan) register() error {
 
 // sealed is the body of a seal row of a registration.
 type sealed struct {
-	Campaign string          `json:"campaign"`
-	Digest   string          `json:"digest"`
-	Code     string          `json:"code"` // version of the code that registered it
-	Record   json.RawMessage `json:"record"`
+	Campaign string `json:"campaign"`
+	Digest   string `json:"digest"`
+	Code     string `json:"code"` // version of the code that registered it
+	// Predecessor is the older campaign of this name that it changes, "" for none;
+	// Differs names the keys of the plan that are other. It stands in the row and not
+	// in the record, whose digest must not depend on what a store holds.
+	Predecessor string          `json:"predecessor,omitempty"`
+	Differs     []string        `json:"differs,omitempty"`
+	Record      json.RawMessage `json:"record"`
 }
 
 // mostTries bounds how often seal reads the log anew because a row of another
@@ -91,10 +98,6 @@ func (r *Runner) seal(ctx context.Context) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("campaign %s: %w", p.ID, err)
 	}
-	body, err := engine.Canonical(sealed{p.ID, p.Registration, p.code, p.registration})
-	if err != nil {
-		return fmt.Errorf("registration: %w", err)
-	}
 	for range mostTries {
 		log, err := r.Store.SealLog(ctx)
 		if err != nil {
@@ -102,6 +105,10 @@ func (r *Runner) seal(ctx context.Context) error {
 		}
 		if sealedAs(log, p.ID, p.Registration) != nil {
 			return nil // a crash came between
+		}
+		body, err := r.registrationRow(ctx, log)
+		if err != nil {
+			return err
 		}
 		head := ""
 		if n := len(log); n > 0 {
@@ -115,6 +122,24 @@ func (r *Runner) seal(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("registration of campaign %s: others append to the seal log all the time; run the command again: %w", p.ID, store.ErrConflict)
+}
+
+// registrationRow is the row that registers the campaign behind the rows of log.
+func (r *Runner) registrationRow(ctx context.Context, log []store.SealRow) ([]byte, error) {
+	p := r.Plan
+	stored, err := r.Store.Campaigns(ctx, p.Name)
+	if err != nil {
+		return nil, fmt.Errorf("campaigns %s: %w", p.Name, err)
+	}
+	row := sealed{Campaign: p.ID, Digest: p.Registration, Code: p.code, Record: p.registration}
+	if row.Predecessor, row.Differs, err = p.predecessor(log, stored); err != nil {
+		return nil, err
+	}
+	body, err := engine.Canonical(row)
+	if err != nil {
+		return nil, fmt.Errorf("registration: %w", err)
+	}
+	return body, nil
 }
 
 // sealedAs finds the row that registers a campaign, under a digest or, with "",
@@ -143,4 +168,13 @@ func CodeOf(log []store.SealRow, id string) string {
 		return have.Code
 	}
 	return ""
+}
+
+// PredecessorOf is the campaign that a registered one names as its predecessor,
+// and the keys of the plan in which it says to differ; "" for none.
+func PredecessorOf(log []store.SealRow, id string) (predecessor string, differs []string) {
+	if have := sealedAs(log, id, ""); have != nil {
+		return have.Predecessor, have.Differs
+	}
+	return "", nil
 }

@@ -27,10 +27,15 @@ const (
 
 // RegistrationEntry is what campaigns seals before the first trial.
 type RegistrationEntry struct {
-	Campaign string          `json:"campaign"`
-	Digest   string          `json:"digest"` // "sha256:…" of Record
-	Code     string          `json:"code"`
-	Record   json.RawMessage `json:"record"`
+	Campaign string `json:"campaign"`
+	Digest   string `json:"digest"` // "sha256:…" of Record
+	Code     string `json:"code"`
+	// Predecessor is the older campaign of the same name that this one changes, ""
+	// for none; Differs names the keys of the plan that are other, as far as the
+	// writer could tell.
+	Predecessor string          `json:"predecessor,omitempty"`
+	Differs     []string        `json:"differs,omitempty"`
+	Record      json.RawMessage `json:"record"`
 }
 
 // ManifestEntry seals a manifest.

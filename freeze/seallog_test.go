@@ -54,7 +54,7 @@ var at = Moment{At: "2026-11-30T14:00:00Z"}
 
 func registration(campaign string) RegistrationEntry {
 	record := []byte(`{"name":"` + campaign + `"}`)
-	return RegistrationEntry{campaign, "sha256:" + engine.Digest(record), "vcs:abc", record}
+	return RegistrationEntry{Campaign: campaign, Digest: "sha256:" + engine.Digest(record), Code: "vcs:abc", Record: record}
 }
 
 // entry is one row to be.
@@ -244,7 +244,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		record := []byte(`{"plan":"` + registered + `"}`)
 		return []entry{
 			{KindFreeze, ManifestEntry{fixed, at, canonical(t, m)}},
-			{KindRegistration, RegistrationEntry{"c_1", "sha256:" + engine.Digest(record), "vcs:abc", record}},
+			{KindRegistration, RegistrationEntry{Campaign: "c_1", Digest: "sha256:" + engine.Digest(record), Code: "vcs:abc", Record: record}},
 			{KindCampaignStart, StartEntry{"c_1", fixed, at}},
 			{KindOpening, OpeningEntry{fixed, "c_1", at, "release 1", ""}},
 		}
@@ -267,7 +267,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"another campaign opens", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", ""}}), "gives no reason"},
 		{"another campaign opens with a reason", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", "the grader was wrong"}}), ""},
 		{"a start without freeze", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindCampaignStart, StartEntry{"c_2", "", at}}), ""},
-		{"a registration of another record", append(without(), entry{KindRegistration, RegistrationEntry{"c_2", "sha256:0", "x", []byte("{}")}}), "the record's digest is"},
+		{"a registration of another record", append(without(), entry{KindRegistration, RegistrationEntry{Campaign: "c_2", Digest: "sha256:0", Code: "x", Record: []byte("{}")}}), "the record's digest is"},
 		{"a freeze of another manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, canonical(t, other)}}), "names freeze " + id},
 		{"no manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, []byte("{}")}}), "not a freeze manifest"},
 		{"verified without opening", []entry{s[0], s[1], s[2], {KindVerified, VerifiedEntry{id, "c_1", at, 0, 1}}}, "uses a holdout that it did not open"},

@@ -27,7 +27,8 @@ type Verification struct {
 // VerifyLog recomputes a log: the chain, the form of each entry, that each
 // entry follows what it refers to (registration and freeze before opening,
 // start before end, end before verdict, verdict before attestation), and that
-// each checkpoint in it covers the rows before it. With keys, a checkpoint must
+// each checkpoint in it covers the rows before it. A predecessor that a
+// registration names must be registered before it, under the same name. With keys, a checkpoint must
 // be signed by one of them, and at least one must be there.
 //
 // Rows cut off the end leave a log that is whole in itself. Only what is kept
@@ -35,7 +36,7 @@ type Verification struct {
 func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
-		registered: map[string]string{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
+		registered: map[string]registered{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
 		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
 	}
 	covered := 0 // rows that some checkpoint may cover
@@ -67,7 +68,7 @@ type verifier struct {
 	rows []Row
 	tree *tree
 
-	registered             map[string]string    // campaign to the digest of its plan
+	registered             map[string]registered
 	frozen                 map[string]*Manifest // by id
 	opened                 map[string]string    // freeze to the campaign that opened it first
 	started, ended, judged map[string]bool
@@ -168,12 +169,35 @@ func (v *verifier) registration(r *Row) error {
 	if _, again := v.registered[e.Campaign]; again {
 		return fmt.Errorf("campaign %s is registered already", e.Campaign)
 	}
-	plan, err := planOf(e.Record)
+	now, err := readRecord(e.Record)
 	if err != nil {
 		return fmt.Errorf("campaign %s: %w", e.Campaign, err)
 	}
-	v.registered[e.Campaign] = plan
+	err = v.follows(&e, now)
+	v.registered[e.Campaign] = now
+	if err != nil {
+		return err
+	}
 	return need(!v.started[e.Campaign], "campaign %s is registered after its start", e.Campaign)
+}
+
+// follows checks the predecessor that a registration names. A registration that
+// names none is no fault, even behind another of its name: earlier builds wrote
+// no predecessor, and both rows are there to be seen.
+func (v *verifier) follows(e *RegistrationEntry, now registered) error {
+	if e.Predecessor == "" {
+		return need(len(e.Differs) == 0, "campaign %s says in what it differs, and from no campaign", e.Campaign)
+	}
+	before, ok := v.registered[e.Predecessor]
+	switch {
+	case e.Predecessor == e.Campaign:
+		return fmt.Errorf("campaign %s names itself as its predecessor", e.Campaign)
+	case !ok:
+		return fmt.Errorf("campaign %s names the predecessor %s, which is not registered before it", e.Campaign, e.Predecessor)
+	case before.name != now.name:
+		return fmt.Errorf("campaign %s is named %q, its predecessor %s is named %q: that is another campaign", e.Campaign, now.name, e.Predecessor, before.name)
+	}
+	return need(len(e.Differs) == 0 || before.plan != now.plan, "campaign %s says to differ from its predecessor %s, and has the same plan", e.Campaign, e.Predecessor)
 }
 
 func (v *verifier) opening(r *Row) error {
@@ -210,7 +234,7 @@ func (v *verifier) planned(campaign, id string) error {
 	if m == nil || len(m.Plan) == 0 {
 		return nil
 	}
-	return need(m.Plans(v.registered[campaign]), "campaign %s opens a holdout under freeze %s, which does not hold its plan", campaign, id)
+	return need(m.Plans(v.registered[campaign].plan), "campaign %s opens a holdout under freeze %s, which does not hold its plan", campaign, id)
 }
 
 // Plans reports whether the manifest fixes a plan, by its digest.
@@ -223,16 +247,19 @@ func (m *Manifest) Plans(digest string) bool {
 	return false
 }
 
-// planOf is the digest of the plan that a registration record names, "" where it
-// names none.
-func planOf(record json.RawMessage) (string, error) {
+// registered is what a registration record says of its campaign: its name and
+// the digest of its plan, "" where it names none.
+type registered struct{ name, plan string }
+
+func readRecord(record json.RawMessage) (registered, error) {
 	var r struct {
+		Name string `json:"name"`
 		Plan string `json:"plan"`
 	}
 	if err := json.Unmarshal(record, &r); err != nil {
-		return "", fmt.Errorf("the record cannot be read: %w", err)
+		return registered{}, fmt.Errorf("the record cannot be read: %w", err)
 	}
-	return r.Plan, nil
+	return registered{r.Name, r.Plan}, nil
 }
 
 // known wants a campaign registered and a freeze, if any, sealed.
