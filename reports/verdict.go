@@ -55,6 +55,9 @@ func VerdictTable(w io.Writer, doc *gate.Document) error {
 	for i := range doc.Rules {
 		writeRule(&b, doc, &doc.Rules[i])
 	}
+	for i := range doc.Hypotheses {
+		wrap(&b, Clean(hypothesisLine(&doc.Hypotheses[i])))
+	}
 	for _, c := range doc.Preconditions {
 		wrap(&b, fmt.Sprintf("precondition %s (%s): %s%s", Clean(c.ID), c.Severity, c.Verdict, because(c.Reasons)))
 	}
@@ -105,6 +108,15 @@ func writeRule(b *bytes.Buffer, doc *gate.Document, r *gate.RuleVerdict) {
 		text += "; " + Clean(n)
 	}
 	wrap(b, text)
+}
+
+// hypothesisLine is a hypothesis that was registered, with what its rules say.
+func hypothesisLine(h *gate.HypothesisVerdict) string {
+	name := "hypothesis"
+	if h.Primary {
+		name = "primary hypothesis"
+	}
+	return fmt.Sprintf("%s: %s: %s, by %s", name, h.Outcome, h.Text, strings.Join(h.Rules, ", "))
 }
 
 func reasonLine(r gate.Reason) string {

@@ -51,6 +51,12 @@ func VerdictMarkdown(w io.Writer, doc *gate.Document) error {
 		m.line("- %s", md(strings.Join(strings.Fields(b.String()), " ")))
 	}
 	m.line("\nFigures are for cases like these: families of cases are the units. Bounds are one-sided.")
+	if len(doc.Hypotheses) > 0 {
+		m.heading("Hypotheses")
+	}
+	for i := range doc.Hypotheses {
+		m.line("- %s", md(hypothesisLine(&doc.Hypotheses[i])))
+	}
 	m.heading("Preconditions")
 	for _, c := range doc.Preconditions {
 		m.line("- %s (%s): %s%s", mdCode(c.ID), md(string(c.Severity)), md(string(c.Verdict)), md(because(c.Reasons)))

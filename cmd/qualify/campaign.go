@@ -63,22 +63,30 @@ type campaignDoc struct {
 	PlanDigest   string `json:"plan_digest"`
 	Registration string `json:"registration,omitempty"`
 	// Policy is the one that was registered, with what its rules need; nil for none.
-	Policy    *campaigns.RegisteredPolicy `json:"policy,omitempty"`
-	Code      string                      `json:"code,omitempty"` // version that registered it; "" when the store does not know
-	Corpus    string                      `json:"corpus"`
-	Filter    campaigns.CaseFilter        `json:"cases"`
-	Cases     []campaigns.PlanCase        `json:"case_digests"`
-	Seed      uint64                      `json:"seed"`
-	Trials    int                         `json:"trials"`
-	Arms      []armCount                  `json:"arms"`
-	UnderTest []string                    `json:"under_test"`
-	Provider  string                      `json:"provider"`
-	Model     string                      `json:"model"`
-	Params    map[string]string           `json:"params"`
-	Prices    string                      `json:"prices"`
-	Clock     string                      `json:"clock"`
-	Controls  bool                        `json:"controls"`
-	Document  json.RawMessage             `json:"run_document,omitempty"` // as last stored by run
+	Policy *campaigns.RegisteredPolicy `json:"policy,omitempty"`
+	// Hypotheses are those that were registered with it; PrimaryMetric is "" where
+	// none of them is primary.
+	Hypotheses    []campaigns.Hypothesis `json:"hypotheses,omitempty"`
+	PrimaryMetric string                 `json:"primary_metric,omitempty"`
+	// Predecessor is the campaign that the registration says it changes, Differs the
+	// keys of the plan that are other; both as the seal log has them.
+	Predecessor string               `json:"predecessor,omitempty"`
+	Differs     []string             `json:"differs,omitempty"`
+	Code        string               `json:"code,omitempty"` // version that registered it; "" when the store does not know
+	Corpus      string               `json:"corpus"`
+	Filter      campaigns.CaseFilter `json:"cases"`
+	Cases       []campaigns.PlanCase `json:"case_digests"`
+	Seed        uint64               `json:"seed"`
+	Trials      int                  `json:"trials"`
+	Arms        []armCount           `json:"arms"`
+	UnderTest   []string             `json:"under_test"`
+	Provider    string               `json:"provider"`
+	Model       string               `json:"model"`
+	Params      map[string]string    `json:"params"`
+	Prices      string               `json:"prices"`
+	Clock       string               `json:"clock"`
+	Controls    bool                 `json:"controls"`
+	Document    json.RawMessage      `json:"run_document,omitempty"` // as last stored by run
 }
 
 // readCampaignDoc reads a stored campaign, its trials and its money.
@@ -102,7 +110,7 @@ func readCampaignDoc(ctx context.Context, s store.Records, c *store.Campaign, ow
 		campaignLine: campaignLine{
 			ID: c.ID, Name: c.Name, Status: c.Status, Owner: owners[campaigns.LeaseName(c.ID)], Evidence: p.Evidence, Created: c.CreatedSeq,
 		},
-		PlanDigest: c.PlanDigest, Registration: c.Registration, Policy: p.Policy, Corpus: p.CorpusDigest, Filter: p.Filter, Cases: p.Cases,
+		PlanDigest: c.PlanDigest, Registration: c.Registration, Policy: p.Policy, Hypotheses: p.Hypotheses, PrimaryMetric: p.PrimaryMetric(), Corpus: p.CorpusDigest, Filter: p.Filter, Cases: p.Cases,
 		Seed: p.Seed, Trials: p.Trials, UnderTest: p.UnderTest, Provider: p.Provider, Model: p.Model, Params: p.Params,
 		Prices: p.PricesDigest, Clock: p.Clock, Controls: p.Controls, Document: c.Totals,
 	}
@@ -239,6 +247,7 @@ it again from the traces.`,
 					return err
 				}
 				d.Code = campaigns.CodeOf(log, camp.ID)
+				d.Predecessor, d.Differs = campaigns.PredecessorOf(log, camp.ID)
 				if asJSON {
 					return a.printJSON(d)
 				}
@@ -278,7 +287,21 @@ func (a *app) printCampaign(d *campaignDoc) {
 		row("prices", d.Prices)
 		row("plan", d.PlanDigest)
 		row("registration", orDash(d.Registration))
+		row("predecessor", predecessorWords(d))
 		row("policy", registeredPolicy(d.Policy))
+		if p := d.Policy; p != nil && p.Method != "" {
+			row("judged", judgedWords(p))
+		}
+		if len(d.Hypotheses) > 0 {
+			row("primary metric", orDash(d.PrimaryMetric))
+		}
+		for _, h := range d.Hypotheses {
+			name := "hypothesis"
+			if h.Primary {
+				name = "primary hypothesis"
+			}
+			row(name, fmt.Sprintf("%s (by %s)", h.Text, strings.Join(h.Rules, ", ")))
+		}
 		row("code", orDash(d.Code))
 		row("run document", document)
 	})
@@ -296,6 +319,23 @@ func (a *app) printCampaign(d *campaignDoc) {
 			row(arm.Name, arm.Mode, cmp.Or(arm.Role, "compared"), idempotency, orDash(strings.Join(options, " ")), fmt.Sprintf("%d/%d", arm.Done, arm.Planned))
 		}
 	})
+}
+
+// predecessorWords say which campaign this one changes, and in what.
+func predecessorWords(d *campaignDoc) string {
+	if len(d.Differs) == 0 {
+		return orDash(d.Predecessor)
+	}
+	return d.Predecessor + "; this one differs in " + strings.Join(d.Differs, ", ")
+}
+
+// judgedWords are the figures of a registered policy, in one line.
+func judgedWords(p *campaigns.RegisteredPolicy) string {
+	when := p.Method
+	if len(p.At) > 0 {
+		when += fmt.Sprintf(" at %v of the planned trials (%s)", p.At, p.Spending)
+	}
+	return fmt.Sprintf("%s; alpha %v one-sided, power %v, %s", when, p.Alpha, p.Power, p.Multiplicity)
 }
 
 // registeredPolicy is the policy of a registration, in one line.

@@ -168,18 +168,22 @@ func (a *app) printLog(rows []freeze.Row, f logFlags) error {
 // it says so.
 func subject(r freeze.Row) (what, when string) {
 	var b struct {
-		Campaign   string `json:"campaign"`
-		Freeze     string `json:"freeze"`
-		Verdict    string `json:"verdict"`
-		Reopen     string `json:"reopen"`
-		Use        string `json:"use"`
-		Checkpoint string `json:"checkpoint"`
+		Campaign    string `json:"campaign"`
+		Predecessor string `json:"predecessor"`
+		Freeze      string `json:"freeze"`
+		Verdict     string `json:"verdict"`
+		Reopen      string `json:"reopen"`
+		Use         string `json:"use"`
+		Checkpoint  string `json:"checkpoint"`
 		freeze.Moment
 	}
 	if json.Unmarshal(r.Body, &b) != nil {
 		return "(unreadable)", ""
 	}
 	parts := []string{b.Campaign, clipID(b.Freeze), b.Verdict, b.Use}
+	if b.Predecessor != "" {
+		parts = append(parts, "after "+b.Predecessor)
+	}
 	if b.Reopen != "" {
 		parts = append(parts, "reopened: "+b.Reopen)
 	}

@@ -224,6 +224,9 @@ func (in *gateInput) document(v gate.Verdict) (*gate.Document, error) {
 	if c := in.at.Ceiling.Name; c != "" && c != campaigns.OwnCeiling(p.ID) {
 		doc.Outside = append(doc.Outside, "budget") // others may draw on it later
 	}
+	for _, h := range p.Hypotheses {
+		doc.Hypotheses = append(doc.Hypotheses, v.Hypothesis(h.Text, h.Rules, h.Primary))
+	}
 	for i, name := range in.table.Arms {
 		ms, err := in.table.Summaries(i)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // policyReader reads the policy that a campaign file in the folder base names,
-// and plans its verdict.
+// takes over what it asks, and plans its verdict.
 func policyReader(base string) func(string, *campaigns.Plan) (*campaigns.RegisteredPolicy, error) {
 	return func(name string, plan *campaigns.Plan) (*campaigns.RegisteredPolicy, error) {
 		policy, err := readPolicy(policyPlace(name, base))
@@ -24,12 +24,28 @@ func policyReader(base string) func(string, *campaigns.Plan) (*campaigns.Registe
 		if err != nil {
 			return nil, usagef("%s", lineOf(err))
 		}
-		out := &campaigns.RegisteredPolicy{Source: name, Name: doc.Policy.Name, Digest: doc.Policy.Digest, Fits: doc.Fits, Rules: []campaigns.RegisteredRule{}}
-		for _, r := range doc.Rules {
-			out.Rules = append(out.Rules, campaigns.RegisteredRule{ID: r.ID, Families: r.Families, Cases: r.Cases, Trials: r.Trials, Has: r.Has, Fits: r.Fits})
-		}
-		return out, nil
+		return registeredOf(name, policy, doc), nil
 	}
+}
+
+// registeredOf is what a campaign registers of a policy and its plan. The plan
+// has the rules in the order of the policy.
+func registeredOf(source string, p *gate.Policy, doc *gate.PlanDocument) *campaigns.RegisteredPolicy {
+	out := &campaigns.RegisteredPolicy{
+		Source: source, Name: p.Name, Kind: string(p.Kind), Digest: p.Digest(),
+		Alpha: p.Alpha, Power: p.Power, Multiplicity: string(p.Multiplicity),
+		Method: string(p.Sequential.Method), At: p.Sequential.At, Spending: string(p.Sequential.Spending),
+		Fits: doc.Fits, Rules: []campaigns.RegisteredRule{},
+	}
+	for i := range p.Rules {
+		r, needs := &p.Rules[i], &doc.Rules[i]
+		out.Rules = append(out.Rules, campaigns.RegisteredRule{
+			ID: r.ID, Step: string(r.Step), Severity: string(r.Severity), Metric: r.Metric, Arm: r.Arm, Comparison: r.Comparison,
+			Limit: r.Limit, Margin: r.Margin, Bound: string(r.Bound), Scope: r.Scope, Why: r.Why,
+			Families: needs.Families, Cases: needs.Cases, Trials: needs.Trials, Has: needs.Has, Fits: needs.Fits,
+		})
+	}
+	return out
 }
 
 // policyPlace is where a policy that a campaign file in the folder base names

@@ -24,6 +24,8 @@ type Document struct {
 	// TraceSetDigest names the traces that every figure was computed from.
 	TraceSetDigest string `json:"trace_set_digest"`
 	Verdict
+	// Hypotheses are those that the campaign registered, in the order of its file.
+	Hypotheses []HypothesisVerdict `json:"hypotheses,omitempty"`
 	// Metrics are those of every arm, ablations too, as the traces give them.
 	Metrics        []ArmMetrics              `json:"metrics"`
 	DroppedTriples []string                  `json:"dropped_triples"`
