@@ -162,7 +162,10 @@ func (a *app) storeBackupCmd() *cobra.Command {
 the store meanwhile: the copy is the store as it was at one moment. It is checked
 page by page and flushed to the disk before it gets its name. A file that is
 there already is never overwritten (exit 5). The copy is a store of its own:
-name it with --store sqlite:PATH.`,
+name it with --store sqlite:PATH.
+
+Until then it is .NAME.*.part beside PATH. A backup that is killed leaves that
+behind; the next one to the same PATH removes it.`,
 		Args: exactArgs("PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			target := args[0]

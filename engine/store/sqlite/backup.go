@@ -55,21 +55,6 @@ func (s *Store) copyTo(ctx context.Context, target string, do func(step string, 
 	})
 }
 
-// aside gives f a new, empty file in the folder of path, whose name nobody takes
-// for a store's. What f leaves under that name is removed.
-func aside(path string, f func(temp *os.File) error) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if rerr := os.Remove(temp.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	return f(temp)
-}
-
 // likeFile gives a file the permissions of another.
 func likeFile(path, other string) error {
 	like, err := os.Stat(other)
