@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,8 +52,11 @@ func TestQ8_TheQualificationIsReproducedByItsScript(t *testing.T) {
 	shell(3, `sh copy/docs/qualification/qualify.sh --dry start/cases --qualify "$BIN" --again none`)
 	shell(3, `sh copy/docs/qualification/qualify.sh --qualify "$BIN"`)
 	shell(0, `sh copy/docs/qualification/qualify.sh --dry start/cases --qualify "$BIN" --out one`)
-	shell(0, `cp -R one published && mkdir elsewhere && cd elsewhere &&
+	shell(0, `cp -R one published && rm published/*.tar.zst && mkdir elsewhere && cd elsewhere &&
 		sh ../copy/docs/qualification/qualify.sh --dry ../start/cases --qualify "$BIN" --keep kept --out ../other --again ../published`)
+	// A seal log that is not the one that comes out is found.
+	shell(0, `cp -R published forged && sed 's/"reopen":""/"reopen":"x"/' published/2026-11-30.seal.jsonl > forged/2026-11-30.seal.jsonl`)
+	shell(1, `sh copy/docs/qualification/qualify.sh --dry start/cases --qualify "$BIN" --out third --again forged`)
 	one, other := filesOf(t, filepath.Join(dir, "one")), filesOf(t, filepath.Join(dir, "other"))
 	if diff := cmp.Diff(one, other); diff != "" {
 		t.Errorf("(-first +again):\n%s", diff)
@@ -66,8 +70,9 @@ func TestQ8_TheQualificationIsReproducedByItsScript(t *testing.T) {
 			t.Errorf("the page does not hold %q", want)
 		}
 	}
-	if len(one) != 6 {
-		t.Errorf("%d files, want 6", len(one))
+	want := []string{"2026-11-30.intoto.jsonl", "2026-11-30.md", "2026-11-30.pub", "2026-11-30.seal.jsonl", "2026-11-30.tar.zst"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(one))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
 

@@ -6,14 +6,14 @@
 #   sh docs/qualification/qualify.sh --dry CORPUS [--qualify BINARY] [--out DIR] …
 #
 # It builds, runs the iterations on the dev cases, freezes, opens the holdout once,
-# signs, bundles, verifies from the bundle alone, and writes page, bundle, envelope and
-# public key into DIR (bin/qualification). One commit gives the same bytes on every
+# signs, bundles, verifies from the bundle alone, and writes page, bundle, envelope, public
+# key and seal log into DIR (bin/qualification). One commit gives the same bytes on every
 # machine of one platform with one version of Go; only the signature needs the key.
 #
 #   --key FILE       sign with this private key; without it a new one is made and thrown away
-#   --again DIR      sign nothing: DIR holds the files of an earlier run, whose envelope has to
-#                    be about the verdict that comes out, and whose seal log has to go on from
-#                    the one that comes out
+#   --again DIR      sign nothing: DIR holds envelope, public key and seal log of an earlier run.
+#                    The envelope has to be about the verdict that comes out, and the seal log
+#                    has to go on from the one that comes out
 #   --keep DIR       work in DIR, a new folder, and leave it there
 #   --dry CORPUS     the same chain on a substitute corpus, which must have dev and holdout
 #                    cases; the built-in holdout stays closed. Takes the files as they are.
@@ -132,7 +132,7 @@ say 'freeze'
 held=$campaigns/holdout.yaml
 n=$(name "$held")
 made 0 plan.txt gate "$held" --plan --policy "$policy"
-made 0 freeze.txt freeze create "$held" -o "$out/$date.freeze.json"
+made 0 freeze.txt freeze create "$held"
 freeze=$(sed -n 's/^freeze  *//p' "$work/freeze.txt")
 
 say "holdout, under $freeze"
@@ -140,7 +140,7 @@ made 0 run-holdout.txt run "$held" --freeze "$freeze"
 made 0 campaigns.txt campaign list
 made 0 money.txt budget show
 
-envelope=$date.intoto.jsonl pub=$date.pub bundle=$date.tar.zst
+envelope=$date.intoto.jsonl pub=$date.pub seal=$date.seal.jsonl bundle=$date.tar.zst
 if [ -z "$again" ]; then
 	say 'sign'
 	if [ -z "$key" ]; then
@@ -151,12 +151,11 @@ if [ -z "$again" ]; then
 	cp "$key.pub" "$out/$pub"
 else
 	say 'take over verdict and attestation from the seal log of the earlier run'
-	for f in "$envelope" "$pub" "$bundle"; do
+	for f in "$envelope" "$pub" "$seal"; do
 		[ -f "$again/$f" ] || die "--again: $again/$f is not there"
 	done
 	cp "$again/$envelope" "$again/$pub" "$out/"
-	made 0 logged.txt freeze log --store "bundle:$again/$bundle" --export "$work/earlier.jsonl"
-	sed '$d' "$work/earlier.jsonl" > "$work/seal.jsonl" # the last row is of its bundling; ours follows
+	sed '$d' "$again/$seal" > "$work/seal.jsonl" # the last row is of its bundling; ours follows
 	made 0 refrozen.txt freeze create "$held" --seal-log "$work/seal.jsonl"
 fi
 
@@ -169,15 +168,13 @@ QUALIFY_STORE=bundle:$bundle
 export QUALIFY_STORE
 made 0 verified.txt report verify "$bundle"
 made 0 attested.txt attest verify "$envelope" "$bundle" --key "$pub" --at "$moment"
-made '0 1 2' verdict.json gate "$n" --json
 made '0 1 2' verdict.md gate "$n" --format markdown
 made '0 1 2' verdict.txt gate "$n"
 made 0 report.md report "$n" --format markdown
-made 0 log.txt freeze log
+made 0 log.txt freeze log --export "$seal"
 made 0 logverified.txt freeze log --verify
 sum() { if command -v sha256sum > /dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
-cp "$work/verdict.json" "$date.verdict.json"
-sum "$date.freeze.json" "$date.verdict.json" "$bundle" "$envelope" "$pub" > "$work/sums.txt"
+sum "$bundle" "$envelope" "$pub" "$seal" > "$work/sums.txt"
 
 say 'page'
 cd "$work"
@@ -290,9 +287,9 @@ said() { sed -n '/^#/!q;s/^# //p' "$1" | sed -E -e '/^(Hypothesis|Change|Decisio
 		sh docs/qualification/qualify.sh --out /tmp/again --again DIR
 		\`\`\`
 
-		where \`DIR\` holds the bundle, the envelope and the public key of the sums above. \`/tmp/again\` then holds this page and the same files,
-		byte for byte. The script fails where the envelope is not about the verdict that came out, and where the seal log in the bundle is
-		not the one that came out, with verdict and attestation behind it. On another platform, or with another version of Go, the binary
+		where \`DIR\` holds the envelope, the public key and the seal log of the sums above. \`/tmp/again\` then holds this page, the bundle and
+		these files, byte for byte. The script fails where the envelope is not about the verdict that came out, and where the seal log is not
+		the one that came out, with verdict and attestation behind it. On another platform, or with another version of Go, the binary
 		differs, and with it the freeze and the names of the campaigns; the traces do not.
 	TEXT
 } > "$out/$date.md"
