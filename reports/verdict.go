@@ -116,7 +116,7 @@ func hypothesisLine(h *gate.HypothesisVerdict) string {
 	if h.Primary {
 		name = "primary hypothesis"
 	}
-	return fmt.Sprintf("%s: %s: %s, by %s", name, h.Outcome, h.Text, strings.Join(h.Rules, ", "))
+	return fmt.Sprintf("%s: %s by %s: %s", name, h.Outcome, strings.Join(h.Rules, ", "), h.Text)
 }
 
 func reasonLine(r gate.Reason) string {

@@ -228,6 +228,14 @@ func checkDocument(d *gate.Document) error {
 		return fmt.Errorf("%w: the verdict is %s with exit code %d", ErrStatement, d.Verdict.Verdict, d.Exit)
 	case !strings.HasPrefix(d.Label+" (", string(d.Verdict.Verdict)+" (") || d.Evidence != evaluator.EvidenceMeasured && !strings.Contains(d.Label, "("+d.Evidence):
 		return fmt.Errorf("%w: the verdict is %s on %s evidence, and its label says %q", ErrStatement, d.Verdict.Verdict, d.Evidence, d.Label)
+	}
+	for i := range d.Hypotheses {
+		h := &d.Hypotheses[i]
+		if want := d.Hypothesis(h.Text, h.Rules, h.Primary); h.Outcome != want.Outcome {
+			return fmt.Errorf("%w: hypothesis %d is %s, and its rules say %s", ErrStatement, i+1, h.Outcome, want.Outcome)
+		}
+	}
+	switch {
 	case d.Verdict.Verdict != gate.Pass:
 		return checkLossless(d)
 	case d.Evidence != evaluator.EvidenceMeasured && d.Policy.Kind != gate.KindSimulation:

@@ -1,0 +1,157 @@
+package campaigns
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentrooms/qualify/engine"
+	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/freeze"
+)
+
+// history is a store with campaigns that ran before.
+type history struct {
+	store.Store
+	t *testing.T
+}
+
+// seals registers a plan, without storing the campaign: as another store that
+// shares the log does, or a process that died in between.
+func (h history) seals(p *Plan) {
+	h.t.Helper()
+	if err := (&Runner{Plan: p, Store: h}).seal(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// stores stores the campaign of a plan.
+func (h history) stores(p *Plan) {
+	h.t.Helper()
+	if err := h.PutCampaign(h.t.Context(), store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Registration: p.Registration, Plan: p.Canonical, Status: StatusRunning}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// ran registers and stores a campaign.
+func (h history) ran(p *Plan) {
+	h.t.Helper()
+	h.seals(p)
+	h.stores(p)
+}
+
+// log is the seal log; it must have no fault.
+func (h history) log() []store.SealRow {
+	h.t.Helper()
+	log, err := h.SealLog(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var rows []freeze.Row
+	for _, r := range log {
+		rows = append(rows, freeze.Row(r))
+	}
+	if v := freeze.VerifyLog(rows); len(v.Faults) > 0 {
+		h.t.Errorf("faults %v", v.Faults)
+	}
+	return log
+}
+
+// TestQ4_ARegistrationNamesItsPredecessor: the closest older campaign of its name
+// that the store holds and the log registers, else the newest of that name in the
+// log; and in what the two differ, where that is known.
+func TestQ4_ARegistrationNamesItsPredecessor(t *testing.T) {
+	t.Parallel()
+	plan := func(edits ...string) *Plan {
+		return mustResolve(t, func(s string) string { return strings.NewReplacer(edits...).Replace(s) }, nil)
+	}
+	newer := func(p *ResolveInput) { p.CodeVersion = "v2" }
+	first, seed, both := plan(), plan("seed: 7", "seed: 8"), plan("seed: 7", "seed: 8", "trials: 5", "trials: 6")
+	trials, code, other := plan("trials: 5", "trials: 6"), mustResolve(t, nil, newer), plan("name: demo", "name: other")
+	for name, tc := range map[string]struct {
+		before  func(history)
+		want    string
+		differs []string
+	}{
+		"the first of its name":       {func(history) {}, "", nil},
+		"another name":                {func(h history) { h.ran(other) }, "", nil},
+		"one change":                  {func(h history) { h.ran(first) }, first.ID, []string{"seed", "trials"}},
+		"the nearer of two":           {func(h history) { h.ran(seed); h.ran(first) }, seed.ID, []string{"trials"}},
+		"the newer of two as near":    {func(h history) { h.ran(seed); h.ran(trials) }, trials.ID, []string{"seed"}},
+		"one that was never sealed":   {func(h history) { h.stores(seed); h.ran(first) }, first.ID, []string{"seed", "trials"}},
+		"only one never sealed":       {func(h history) { h.stores(seed) }, "", nil},
+		"of another store, the newer": {func(h history) { h.seals(seed); h.seals(first); h.seals(other) }, first.ID, nil},
+		"of this store, though older": {func(h history) { h.ran(first); h.seals(seed) }, first.ID, []string{"seed", "trials"}},
+	} {
+		h := history{memStore(t), t}
+		tc.before(h)
+		h.ran(both)
+		log := h.log()
+		predecessor, differs := PredecessorOf(log, both.ID)
+		if diff := cmp.Diff([]any{tc.want, tc.differs}, []any{predecessor, differs}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !Sealed(log, both.ID, both.Registration) {
+			t.Errorf("%s: the record depends on what was there before", name)
+		}
+	}
+	h := history{memStore(t), t}
+	h.ran(first)
+	h.ran(code) // the same plan: differs in nothing but the code, which stands in both rows
+	if predecessor, differs := PredecessorOf(h.log(), code.ID); predecessor != first.ID || differs != nil || code.PlanDigest != first.PlanDigest {
+		t.Errorf("another code follows %q, differs in %v", predecessor, differs)
+	}
+	if predecessor, differs := PredecessorOf(h.log(), "c_none"); predecessor != "" || differs != nil {
+		t.Errorf("a campaign that is not registered follows %q, %v", predecessor, differs)
+	}
+}
+
+// TestQ4_ThePredecessorIsOfTheRowsThatWereRead: a registration of the name that
+// comes between is taken into account before the row is appended.
+func TestQ4_ThePredecessorIsOfTheRowsThatWereRead(t *testing.T) {
+	t.Parallel()
+	h := history{memStore(t), t}
+	first, p := mustResolve(t, nil, nil), mustResolve(t, replace("seed: 7", "seed: 8"), nil)
+	o := &overtaken{Store: h, times: 1, by: func(context.Context) error { h.ran(first); return nil }}
+	if err := (&Runner{Plan: p, Store: o}).seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if predecessor, differs := PredecessorOf(h.log(), p.ID); predecessor != first.ID || !cmp.Equal(differs, []string{"seed"}) {
+		t.Errorf("%q, %v", predecessor, differs)
+	}
+}
+
+// TestQ4_ADamagedPlanIsNoPredecessor: it is said, and nothing is sealed.
+func TestQ4_ADamagedPlanIsNoPredecessor(t *testing.T) {
+	t.Parallel()
+	h := history{memStore(t), t}
+	first, p := mustResolve(t, nil, nil), mustResolve(t, replace("seed: 7", "seed: 8"), nil)
+	h.seals(first)
+	first.Canonical = []byte("no plan")
+	h.stores(first)
+	if err := (&Runner{Plan: p, Store: h}).seal(t.Context()); err == nil || !strings.Contains(err.Error(), "plan of campaign "+first.ID) {
+		t.Errorf("error %v", err)
+	}
+	if log := h.log(); len(log) != 1 || Sealed(log, p.ID, p.Registration) {
+		t.Errorf("%d rows", len(log))
+	}
+}
+
+// TestQ4_ARowWithoutPredecessorIsWhatItWas: the first of a name is sealed in the
+// bytes of earlier builds.
+func TestQ4_ARowWithoutPredecessorIsWhatItWas(t *testing.T) {
+	t.Parallel()
+	h := history{memStore(t), t}
+	p := mustResolve(t, nil, nil)
+	h.ran(p)
+	want, err := engine.Canonical(map[string]any{"campaign": p.ID, "digest": p.Registration, "code": "v1", "record": json.RawMessage(p.registration)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(h.log()[0].Body)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
