@@ -187,3 +187,36 @@ func TestQ4_MeasuredEvidenceHasNoSetClock(t *testing.T) {
 		}
 	}
 }
+
+// TestQ4_RecordsHaveOneClock: the clock of the machine is read in clock.go for
+// records, and elsewhere only for what stays in a process or its lease.
+func TestQ4_RecordsHaveOneClock(t *testing.T) {
+	t.Parallel()
+	want := map[string]int{
+		"clock.go":        1,
+		"freezeverify.go": 1, // age of what --incremental remembers
+		"owner.go":        1, // who holds a lease, for people
+		"run.go":          1, // progress
+		"store.go":        1, // longest wait for the store
+	}
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "time.Now"); n > 0 {
+			got[name] = n
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("uses of time.Now (-want +got):\n%s", diff)
+	}
+}
