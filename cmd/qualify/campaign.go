@@ -222,8 +222,8 @@ func (a *app) campaignShowCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID|NAME",
 		Short: "Print the plan of a campaign and how far it is",
-		Long: `Print the plan of a campaign, its digests, how many trials of each arm are done
-and what it drew on its ceiling. A name means the newest campaign of that name.
+		Long: `Print the plan of a campaign, its digests, what it registered before its first
+trial, how many trials of each arm are done and what it drew on its ceiling. A name means the newest campaign of that name.
 --json also has the run document as run stored it last; qualify report computes
 it again from the traces.`,
 		Args: exactArgs("ID|NAME"),
