@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
+	"github.com/agentrooms/qualify/engine/store/memory"
 	"github.com/agentrooms/qualify/freeze"
 )
 
@@ -161,4 +163,91 @@ func TestQ4_ARowWithoutPredecessorIsWhatItWas(t *testing.T) {
 	if diff := cmp.Diff(string(want), string(h.log()[0].Body)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// ofTwo is a store whose seal log is that of another, as when a file keeps it.
+type ofTwo struct {
+	store.Store
+	log store.Store
+}
+
+func (o ofTwo) SealLog(ctx context.Context) ([]store.SealRow, error) { return o.log.SealLog(ctx) }
+
+func (o ofTwo) AppendSealAfter(ctx context.Context, head, kind string, body []byte) (store.SealRow, error) {
+	return o.log.AppendSealAfter(ctx, head, kind, body)
+}
+
+// TestQ4_EveryLogOfRegistrationsVerifies: whatever is registered and stored in
+// whatever order, in two stores that share a log, the log has no fault; a
+// campaign names a predecessor just where one of its name is registered before,
+// and differences only where the plans have them.
+func TestQ4_EveryLogOfRegistrationsVerifies(t *testing.T) {
+	t.Parallel()
+	var plans []*Plan
+	by := map[string]*Plan{}
+	for _, name := range []string{"name: demo", "name: other"} {
+		for _, seed := range []string{"seed: 7", "seed: 8"} {
+			for _, trials := range []string{"trials: 5", "trials: 6"} {
+				for _, code := range []string{"v1", "v2"} {
+					p := mustResolve(t, func(s string) string {
+						return strings.NewReplacer("name: demo", name, "seed: 7", seed, "trials: 5", trials).Replace(s)
+					}, func(in *ResolveInput) { in.CodeVersion = code })
+					plans, by[p.ID] = append(plans, p), p
+				}
+			}
+		}
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		log := store.Store(memory.New(memory.Options{}))
+		stores := []store.Store{ofTwo{memory.New(memory.Options{}), log}, ofTwo{memory.New(memory.Options{}), log}}
+		for range rapid.IntRange(0, 12).Draw(r, "steps") {
+			p, st := rapid.SampledFrom(plans).Draw(r, "plan"), rapid.SampledFrom(stores).Draw(r, "store")
+			if rapid.Bool().Draw(r, "sealed") {
+				if err := (&Runner{Plan: p, Store: st}).seal(t.Context()); err != nil {
+					r.Fatal(err)
+				}
+			}
+			if rapid.Bool().Draw(r, "stored") {
+				if err := st.PutCampaign(t.Context(), campaignOf(p)); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		rows, err := log.SealLog(t.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		checked := make([]freeze.Row, 0, len(rows))
+		last := map[string]string{} // by name
+		for _, row := range rows {
+			checked = append(checked, freeze.Row(row))
+			var e freeze.RegistrationEntry
+			if err := json.Unmarshal(row.Body, &e); err != nil {
+				r.Fatal(err)
+			}
+			p := by[e.Campaign]
+			if (e.Predecessor == "") != (last[p.Name] == "") {
+				r.Fatalf("row %d follows %q, the last of its name is %q", row.N, e.Predecessor, last[p.Name])
+			}
+			last[p.Name] = p.ID
+			if len(e.Differs) == 0 {
+				continue
+			}
+			want, err := differingKeys(by[e.Predecessor].Canonical, p.Canonical)
+			if err != nil || !cmp.Equal(want, e.Differs) {
+				r.Fatalf("row %d differs in %v, want %v, %v", row.N, e.Differs, want, err)
+			}
+		}
+		if v := freeze.VerifyLog(checked); len(v.Faults) > 0 {
+			r.Fatalf("faults %v", v.Faults)
+		}
+		for _, st := range append(stores, log) {
+			if o, ok := st.(ofTwo); ok {
+				st = o.Store
+			}
+			if err := st.Close(); err != nil {
+				r.Fatal(err)
+			}
+		}
+	})
 }
