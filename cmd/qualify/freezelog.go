@@ -245,7 +245,7 @@ func (a *app) verifyLog(ctx context.Context, rows []freeze.Row, f logFlags) erro
 		case c.Forked:
 			add("%s: %d rows in common, then both go on differently: the log has forked or was edited", other, c.Common)
 		case c.B > 0:
-			add("%s: has %d rows more: this log was cut off, or is an older copy", other, c.B)
+			add("%s: has %s more: this log was cut off, or is an older copy; --seal-log brings a copy up from its store", other, plural(c.B, "row"))
 		case c.A > 0:
 			a.talkf("note: %s is an older copy: it has the first %d of %d rows", other, c.Common, len(rows))
 		}

@@ -173,6 +173,7 @@ rules:
 	r.run(t, exitOK, "qualify", append(sign, "--key", "secret/alice", "--artifact", "dist/app.tar.gz", "--simulation", "-o", "one.jsonl")...)
 	r.run(t, exitOK, "qualify", append(sign, "--key", "secret/bob", "--add-to", "one.jsonl", "-o", "qualify/attestation.jsonl")...)
 	r.run(t, exitOK, "qualify", "report", "bundle", "app", "--policy", "qualify/policy.yaml", "-o", "qualify/qualification.tar.zst")
+	r.run(t, exitOK, "qualify", "freeze", "log", "--verify", "--seal-log", "qualify/seal-log.jsonl")
 	must(t, os.RemoveAll(r.path(".qualify"))) // from here on everything comes from the bundle
 
 	// What runs in place of qualify says that simulated evidence may pass, which
