@@ -136,7 +136,7 @@ func TestQ4_OneOfManyOpensTheHoldout(t *testing.T) {
 			t.Cleanup(func() { ok(t, s.Close()) })
 			return []Log{s}
 		}},
-		{"sqlite", 5, func(t *testing.T) []Log {
+		{"sqlite", 3, func(t *testing.T) []Log {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "q.db")
 			var out []Log
@@ -145,7 +145,7 @@ func TestQ4_OneOfManyOpensTheHoldout(t *testing.T) {
 			}
 			return out
 		}},
-		{"mirror", 10, func(t *testing.T) []Log {
+		{"mirror", 5, func(t *testing.T) []Log {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "seal.jsonl")
 			var out []Log

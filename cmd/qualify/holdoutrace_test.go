@@ -44,7 +44,7 @@ func TestQ4_TwoProcessesOpenOneHoldout(t *testing.T) {
 	bins := twoBuilds(t)
 	base := heldOut{dir: frozenFolder(t)}
 	editFile(t, base.path("qualify/campaign.yaml"), "trials: 5", "trials: 1")
-	for round := range 8 {
+	for round := range 4 {
 		h := heldOut{dir: filepath.Join(t.TempDir(), "h")}
 		if err := os.CopyFS(h.dir, os.DirFS(base.dir)); err != nil {
 			t.Fatal(err)
