@@ -22,7 +22,7 @@ type Release struct {
 	Keys          []string `json:"keys"`
 	Result        string   `json:"result"` // PASSED, WARNED, FAILED, or ""
 	PredicateType string   `json:"predicate_type"`
-	Simulation    bool     `json:"simulation"` // PASSED rests on simulated evidence alone
+	Simulation    bool     `json:"simulation"` // the attestation is one of a simulation
 	Created       string   `json:"created"`    // RFC 3339
 	ValidUntil    string   `json:"valid_until"`
 	Released      []string `json:"released"` // names and digests that were looked for among the subjects
