@@ -169,12 +169,14 @@ rules:
 		r.run(t, exitOK, "qualify", "attest", "keygen", "-o", "secret/"+who)
 		must(t, os.Rename(r.path("secret/"+who+".pub"), r.path("qualify/keys/"+who+".pub")))
 	}
-	sign := []string{"attest", "sign", "app", "--policy", "qualify/policy.yaml", "--seal-log", "qualify/seal-log.jsonl"}
-	r.run(t, exitOK, "qualify", append(sign, "--key", "secret/alice", "--artifact", "dist/app.tar.gz", "--simulation", "-o", "one.jsonl")...)
-	r.run(t, exitOK, "qualify", append(sign, "--key", "secret/bob", "--add-to", "one.jsonl", "-o", "qualify/attestation.jsonl")...)
+	sign := func(args ...string) {
+		r.run(t, exitOK, "qualify", append([]string{"attest", "sign", "app", "--policy", "qualify/policy.yaml"}, args...)...)
+	}
+	sign("--seal-log", "qualify/seal-log.jsonl", "--key", "secret/alice", "--artifact", "dist/app.tar.gz", "--simulation", "-o", "one.jsonl")
 	r.run(t, exitOK, "qualify", "report", "bundle", "app", "--policy", "qualify/policy.yaml", "-o", "qualify/qualification.tar.zst")
 	r.run(t, exitOK, "qualify", "freeze", "log", "--verify", "--seal-log", "qualify/seal-log.jsonl")
 	must(t, os.RemoveAll(r.path(".qualify"))) // from here on everything comes from the bundle
+	sign("--store", "bundle:qualify/qualification.tar.zst", "--key", "secret/bob", "--add-to", "one.jsonl", "-o", "qualify/attestation.jsonl")
 
 	// What runs in place of qualify says that simulated evidence may pass, which
 	// the examples do not; gh publishes into a folder.
