@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/memory"
@@ -110,6 +111,11 @@ func TestQ4_ARegistrationNamesItsPredecessor(t *testing.T) {
 	h.ran(code) // the same plan: differs in nothing but the code, which stands in both rows
 	if predecessor, differs := PredecessorOf(h.log(), code.ID); predecessor != first.ID || differs != nil || code.PlanDigest != first.PlanDigest {
 		t.Errorf("another code follows %q, differs in %v", predecessor, differs)
+	}
+	held := mustResolve(t, nil, func(in *ResolveInput) { in.Override.Split, in.Holdout = corpus.SplitHoldout, true })
+	h.seals(held)
+	if predecessor, differs := PredecessorOf(h.log(), held.ID); predecessor != code.ID || !cmp.Equal(differs, []string{"case_digests", "cases", "corpus"}) {
+		t.Errorf("the holdout follows %q, differs in %v", predecessor, differs)
 	}
 	if predecessor, differs := PredecessorOf(h.log(), "c_none"); predecessor != "" || differs != nil {
 		t.Errorf("a campaign that is not registered follows %q, %v", predecessor, differs)
