@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -157,6 +158,31 @@ func (f recordFiles) ReadFile(name string) ([]byte, error) {
 
 // Close implements store.Store.
 func (b *bundleStore) Close() error { return errors.Join(b.Store.Close(), b.close()) }
+
+// only is the campaign that the bundle is about. Of others it knows no more than
+// what they drew on the same ceiling.
+func (b *bundleStore) only(ctx context.Context) (store.Campaign, error) {
+	return b.Campaign(ctx, b.ID())
+}
+
+// find is findCampaign in a bundle.
+func (b *bundleStore) find(ctx context.Context, which string) (store.Campaign, error) {
+	c, err := b.only(ctx)
+	if err == nil && which != "" && which != c.ID && which != c.Name {
+		err = usagef("bundle %s is of campaign %s (%s), not of %q", b.path, c.Name, c.ID, which)
+	}
+	return c, err
+}
+
+// listedCampaigns lists the campaigns that can be looked into, oldest first.
+func listedCampaigns(ctx context.Context, s store.Records) ([]store.Campaign, error) {
+	b, ok := s.(*bundleStore)
+	if !ok {
+		return s.Campaigns(ctx, "")
+	}
+	c, err := b.only(ctx)
+	return []store.Campaign{c}, err
+}
 
 // cases are the cases of the bundle with their gold.
 func (a *app) bundledCases(b *bundleStore) (*cases, error) {

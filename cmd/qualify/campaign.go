@@ -176,7 +176,7 @@ it), stopped (by a limit), done or cancelled.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			return a.withStore(ctx, func(s store.Store) error {
-				all, err := s.Campaigns(ctx, "")
+				all, err := listedCampaigns(ctx, s)
 				if err != nil {
 					return err
 				}

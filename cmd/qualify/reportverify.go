@@ -154,7 +154,8 @@ func (c *checkedBundle) parts(_ context.Context, a *app, b *bundleStore, _ store
 	}
 	names := b.bundle.Names()
 	for _, name := range names {
-		if rest, record := strings.CutPrefix(name, partRecords); !known[name] && !(record && archive.HasPlace(rest)) {
+		rest, isRecord := strings.CutPrefix(name, partRecords)
+		if !known[name] && (!isRecord || !archive.HasPlace(rest)) {
 			return "", fmt.Errorf("part %s is none that a bundle has", name)
 		}
 	}
@@ -216,7 +217,7 @@ func (c *checkedBundle) traces(ctx context.Context, a *app, b *bundleStore, camp
 	if err != nil {
 		return "", err
 	}
-	withheld := 0
+	withheld, lacking := 0, 0
 	for _, r := range results {
 		if !r.OK {
 			return "", fmt.Errorf("%s: %s", r.Name, r.Fault)
@@ -224,15 +225,18 @@ func (c *checkedBundle) traces(ctx context.Context, a *app, b *bundleStore, camp
 		if r.Withheld != "" {
 			withheld++
 		}
+		if r.Absent > 0 {
+			lacking++
+		}
 	}
 	detail := plural(len(results), "trace") + ", each with the rows behind it"
 	switch {
-	case withheld == 0:
+	case withheld+lacking == 0:
 		return detail + " and every state rebuilt", nil
 	case b.bundle.Has(withheldBodies):
 		return fmt.Sprintf("%s; the states of %d are not rebuilt, since bodies are withheld", detail, withheld), nil
 	}
-	return "", fmt.Errorf("contents of %s are missing, and the bundle does not say that bodies are withheld", plural(withheld, "room"))
+	return "", fmt.Errorf("contents of %s are missing, and the bundle does not say that bodies are withheld", plural(max(withheld, lacking), "room"))
 }
 
 // account derives every sum again.
@@ -314,11 +318,6 @@ func (c *checkedBundle) report(ctx context.Context, a *app, b *bundleStore, camp
 		return "", fmt.Errorf("%s is not the report that follows from the traces", partReport)
 	}
 	return "follows from the traces", nil
-}
-
-// only is the campaign that the bundle is about.
-func (b *bundleStore) only(ctx context.Context) (store.Campaign, error) {
-	return b.Campaign(ctx, b.ID())
 }
 
 func (a *app) printBundle(d *bundleDoc) {

@@ -104,6 +104,9 @@ func (a *app) withStoreTo(ctx context.Context, access storeAccess, f func(store.
 // findCampaign finds a campaign by id, or the newest of a name. "" is the
 // newest of all.
 func findCampaign(ctx context.Context, s store.Records, which string) (store.Campaign, error) {
+	if b, ok := s.(*bundleStore); ok {
+		return b.find(ctx, which)
+	}
 	if strings.HasPrefix(which, "c_") {
 		c, err := s.Campaign(ctx, which)
 		if err == nil || !errors.Is(err, store.ErrNotFound) {
