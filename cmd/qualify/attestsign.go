@@ -76,7 +76,7 @@ be signed.`,
 }
 
 func (a *app) attestSign(ctx context.Context, which string, f signFlags) error {
-	if _, err := checkOutput(f.out, slices.Concat(f.keys, f.artifacts, []string{f.policy, f.seal})...); err != nil {
+	if _, err := a.checkOutput(f.out, slices.Concat(f.keys, f.artifacts, []string{f.policy, f.seal, f.corpus})...); err != nil {
 		return err
 	}
 	at, err := momentFlag("--at", f.at)

@@ -95,7 +95,7 @@ func (a *app) corpusSeal(folder string, f sealFlags) error {
 	if err != nil {
 		return err
 	}
-	if _, err := checkOutput(f.out, files...); err != nil {
+	if _, err := a.checkOutput(f.out, files...); err != nil {
 		return err
 	}
 	if err := outsideOf(folder, f.out); err != nil {

@@ -32,9 +32,9 @@ func (a *app) corpusIdentities() ([]age.Identity, error) {
 	if k.read {
 		return k.keys, nil
 	}
-	paths, from := k.paths, "--corpus-key"
-	if env := a.env(envCorpusKey); len(paths) == 0 && env != "" {
-		paths, from = []string{env}, envCorpusKey
+	paths, from := a.corpusKeyFiles(), "--corpus-key"
+	if len(k.paths) == 0 {
+		from = envCorpusKey
 	}
 	var keys []age.Identity
 	for _, path := range paths {
@@ -56,6 +56,15 @@ func (a *app) corpusIdentities() ([]age.Identity, error) {
 	}
 	k.keys, k.read = keys, true
 	return keys, nil
+}
+
+// corpusKeyFiles are the files with the keys: those of --corpus-key, else that of
+// the environment.
+func (a *app) corpusKeyFiles() []string {
+	if env := a.env(envCorpusKey); len(a.corpusKeys.paths) == 0 && env != "" {
+		return []string{env}
+	}
+	return a.corpusKeys.paths
 }
 
 // isSecretKey reports whether a text looks like a key and not like the name of a

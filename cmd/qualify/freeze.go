@@ -90,7 +90,7 @@ type freezeDoc struct {
 }
 
 func (a *app) freezeCreate(ctx context.Context, name string, f createFlags) error {
-	if _, err := checkOutput(f.out, append([]string{name, f.policy, f.sealLog}, f.binaries...)...); err != nil {
+	if _, err := a.checkOutput(f.out, append([]string{name, f.policy, f.sealLog}, f.binaries...)...); err != nil {
 		return err
 	}
 	in, err := a.freezeInputs(name, f)

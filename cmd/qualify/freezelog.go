@@ -90,6 +90,9 @@ func (a *app) freezeLog(ctx context.Context, file string, f logFlags) error {
 	case f.sign != "":
 		return a.signSealLog(ctx, f.sign, f.sealLog)
 	}
+	if _, err := a.checkOutput(f.export, file, f.sealLog); err != nil {
+		return err
+	}
 	rows, err := a.logRows(ctx, file, f.sealLog)
 	if f.verifies() && errors.Is(err, freeze.ErrLog) {
 		return a.printLogFaults(freeze.Verification{Faults: []freeze.Fault{{Text: err.Error()}}}, f.json)
@@ -120,9 +123,6 @@ func (a *app) logRows(ctx context.Context, file, sealLog string) ([]freeze.Row, 
 }
 
 func exportLog(path string, rows []freeze.Row) error {
-	if _, err := checkOutput(path); err != nil {
-		return err
-	}
 	var b bytes.Buffer
 	if err := freeze.Export(&b, rows); err != nil {
 		return err

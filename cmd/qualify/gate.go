@@ -138,7 +138,7 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		}
 		return a.gatePlan(ctx, which, p, f)
 	}
-	if err := f.checkFiles(); err != nil {
+	if err := f.checkFiles(a); err != nil {
 		return err
 	}
 	required, err := f.require.request()
@@ -240,12 +240,12 @@ func (a *app) gateFiles(doc *gate.Document, r *reports.Release, f gateFlags) err
 }
 
 // checkFiles refuses, before anything is judged, files that could not be written.
-func (f *gateFlags) checkFiles() error {
-	inputs := append(f.require.inputs(), f.policy)
-	if _, err := checkOutput(f.junit, inputs...); err != nil {
+func (f *gateFlags) checkFiles(a *app) error {
+	inputs := append(f.require.inputs(), f.policy, f.corpus)
+	if _, err := a.checkOutput(f.junit, inputs...); err != nil {
 		return err
 	}
-	exists, err := checkOutput(f.summary, inputs...)
+	exists, err := a.checkAppended(f.summary, inputs...)
 	if err != nil {
 		return err
 	}

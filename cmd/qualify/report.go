@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -54,7 +52,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 			if !slices.Contains(reportFormats, format) {
 				return usagef("--format %q: this version writes %s", format, strings.Join(reportFormats, ", "))
 			}
-			replaces, err := checkOutput(output)
+			replaces, err := a.checkOutput(output, corpusName)
 			if err != nil {
 				return err
 			}
@@ -88,41 +86,6 @@ In a cancelled campaign the trials that are missing count as failures.`,
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout, replacing it")
 	corpusFlag(c, &corpusName)
 	return c
-}
-
-// checkOutput refuses, before anything is computed, a file that could not be
-// written: its folder is missing or takes no files, or it is no file; and one that the command
-// also reads, whose content would be lost. Inputs may name what is no file. It
-// reports whether a file is there already. "" is stdout.
-func checkOutput(path string, inputs ...string) (exists bool, err error) {
-	if path == "" {
-		return false, nil
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err != nil {
-		return false, usagef("output %s: folder %s: %w", path, dir, cause(err))
-	} else if !info.IsDir() {
-		return false, usagef("output %s: %s is no folder", path, dir)
-	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		probe, err := createBeside(path)
-		if err != nil {
-			return false, usagef("output %s: no file can be made in folder %s: %w", path, dir, cause(err))
-		}
-		return false, errors.Join(probe.Close(), os.Remove(probe.Name()))
-	case err != nil:
-		return false, usagef("output %s: %w", path, cause(err))
-	case !info.Mode().IsRegular():
-		return false, usagef("output %s: is no regular file; name a file", path)
-	}
-	for _, in := range inputs {
-		if read, err := os.Stat(in); err == nil && os.SameFile(info, read) {
-			return false, failf(exitRefused, "output %s: this command reads that file, and would replace it; name another file", path)
-		}
-	}
-	return true, nil
 }
 
 func writeReport(w io.Writer, format string, doc *evaluator.RunDocument) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/corpus/gold"
 	"github.com/agentrooms/qualify/engine"
@@ -79,11 +80,7 @@ func (a *app) reportBundle(ctx context.Context, which string, f bundleFlags) err
 	if err != nil {
 		return err
 	}
-	u, err := parseStoreURL(a.storeURL)
-	if err != nil {
-		return err
-	}
-	replaces, err := checkOutput(f.out, f.policy, u.path)
+	replaces, err := a.checkOutput(f.out, f.policy, f.corpus)
 	if err != nil {
 		return err
 	}
@@ -142,7 +139,7 @@ func (a *app) writeBundle(ctx context.Context, s store.Store, which string, poli
 
 // bundleContent is what a bundle holds beside the records.
 type bundleContent struct {
-	campaign string
+	plan     *campaigns.Plan
 	withhold []string
 	corpus   []corpusPart // in order of path
 	policy   []byte
@@ -160,11 +157,11 @@ func (a *app) bundleContent(ctx context.Context, s store.Store, which string, po
 	if err != nil {
 		return nil, err
 	}
-	doc, err := in.judge(policy)
+	doc, err := in.judge(policy) //nolint:contextcheck // the audit of the oracle takes no context: it is over in a moment
 	if err != nil {
 		return nil, err
 	}
-	c := &bundleContent{campaign: in.plan.ID, withhold: f.withhold, policy: policy.Text()}
+	c := &bundleContent{plan: in.plan, withhold: f.withhold, policy: policy.Text()}
 	if c.verdict, err = engine.Canonical(doc); err != nil {
 		return nil, err
 	}
@@ -254,8 +251,10 @@ func (c *bundleContent) write(ctx context.Context, s store.Store, to io.Writer) 
 	if err := w.Add(partPolicy, c.policy); err != nil {
 		return err
 	}
-	o := archive.Options{WithholdBodies: slices.Contains(c.withhold, withheldBodies)}
-	err = archive.Export(ctx, s, c.campaign, o, func(name string, content []byte) error {
+	o := archive.Options{
+		WithholdBodies: slices.Contains(c.withhold, withheldBodies), Ceiling: c.plan.CeilingName(), Funds: c.plan.Funds,
+	}
+	err = archive.Export(ctx, s, c.plan.ID, o, func(name string, content []byte) error {
 		return w.Add(partRecords+name, content)
 	})
 	if err != nil {
