@@ -137,7 +137,7 @@ func TestQ4_ARegistrationHoldsWhatIsPromised(t *testing.T) {
 
 // TestQ4_WhatWasRegisteredIsShown by show, by the gate and by the log: the
 // hypotheses with what their rules say, and the campaign that this one changes. A
-// bundle of it verifies.
+// bundle of it verifies, and so does an attestation.
 func TestQ4_WhatWasRegisteredIsShown(t *testing.T) {
 	t.Parallel()
 	h := promised(t)
@@ -198,9 +198,15 @@ func TestQ4_WhatWasRegisteredIsShown(t *testing.T) {
 		t.Errorf("hypotheses (-want +got):\n%s", diff)
 	}
 	shows(code, judged, "\nhypothesis: "+string(want[0].Outcome)+" by no-duplicates: No effect happens twice.\n", "\nprimary hypothesis: "+string(want[1].Outcome)+" by no-worse, no-duplicates: The planner")
-	bundled := filepath.Join(h.dir, "b.tar.zst")
-	shows(exitOK, []string{"report", "bundle", rows[1].Campaign, "--policy", h.path("qualify/policy.yaml"), "--corpus", h.path("qualify/cases"), "-o", bundled})
+	bundled, key, signed := h.path("b.tar.zst"), h.path("key"), h.path("a.jsonl")
+	from := []string{rows[1].Campaign, "--policy", h.path("qualify/policy.yaml"), "--corpus", h.path("qualify/cases")}
+	shows(exitOK, append([]string{"report", "bundle", "-o", bundled}, from...))
 	shows(exitOK, []string{"report", "verify", bundled}, "ok    verdict: ")
+	shows(exitOK, []string{"attest", "keygen", "-o", key})
+	shows(exitOK, append([]string{"attest", "sign", "--key", key, "--artifact", h.path("go.mod"), "-o", signed}, from...))
+	if code, out, talk := command(t, "attest", "verify", signed, bundled, "--key", key+".pub"); code != exitOK {
+		t.Errorf("attest verify: exit %d: %s%s", code, out, talk)
+	}
 }
 
 // TestQ4_TheTemplateShowsHypotheses that a campaign file can have: its comments,
