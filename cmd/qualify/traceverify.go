@@ -30,6 +30,9 @@ type verified struct {
 	// Withheld names a content that is not in the store: chain and trace are
 	// verified, the states cannot be rebuilt without it.
 	Withheld string `json:"withheld,omitempty"`
+	// Absent counts the contents that the rows name and the store does not hold,
+	// whether states need them or not.
+	Absent int `json:"absent,omitempty"`
 }
 
 func (a *app) traceVerifyCmd() *cobra.Command {
@@ -135,7 +138,7 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 			err = rebuild.record(*t, info)
 		}
 		if err == nil {
-			err = checkRoom(ctx, s, t)
+			v.Absent, err = checkRoom(ctx, s, t)
 		}
 		if err == nil {
 			var again []byte
@@ -165,45 +168,45 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 
 // checkRoom verifies what lies beside the chain of a closed room: that it is
 // closed, whose money it had, the snapshot, and every content that its rows
-// name and the store still holds.
-func checkRoom(ctx context.Context, s store.Store, t *store.Trial) error {
+// name and the store still holds. It counts those that the store does not hold.
+func checkRoom(ctx context.Context, s store.Store, t *store.Trial) (absent int, err error) {
 	l, err := s.Load(ctx, t.Room)
 	if err != nil {
-		return fmt.Errorf("load room %s: %w", t.Room, err)
+		return 0, fmt.Errorf("load room %s: %w", t.Room, err)
 	}
 	rows, err := s.Rows(ctx, t.Room, -1, 0)
 	if err != nil {
-		return fmt.Errorf("rows of room %s: %w", t.Room, err)
+		return 0, fmt.Errorf("rows of room %s: %w", t.Room, err)
 	}
 	switch snap := l.Snapshot; {
 	case !l.Head.Closed:
-		return fmt.Errorf("room %s: the trial is closed, its room is not", t.Room)
+		return 0, fmt.Errorf("room %s: the trial is closed, its room is not", t.Room)
 	case l.Head.Allotment != t.Allotment:
-		return fmt.Errorf("room %s: its money is from allotment %q, not %q", t.Room, l.Head.Allotment, t.Allotment)
+		return 0, fmt.Errorf("room %s: its money is from allotment %q, not %q", t.Room, l.Head.Allotment, t.Allotment)
 	case snap == nil:
 	case snap.Rev < 0 || snap.Rev >= int64(len(rows)) || rows[snap.Rev].Machine != snap.Machine || rows[snap.Rev].StateDigest != engine.Digest(snap.State):
-		return fmt.Errorf("room %s: the snapshot is not the state of its revision", t.Room)
+		return 0, fmt.Errorf("room %s: the snapshot is not the state of its revision", t.Room)
 	}
 	named := map[string]bool{}
 	for i := range rows {
 		for _, text := range [][]byte{rows[i].Event, rows[i].Commands} {
 			var v any
 			if err := json.Unmarshal(text, &v); err != nil {
-				return fmt.Errorf("room %s revision %d: %w", t.Room, rows[i].Rev, err)
+				return 0, fmt.Errorf("room %s revision %d: %w", t.Room, rows[i].Rev, err)
 			}
 			blobsIn(v, named)
 		}
 	}
 	held, err := s.Blobs(ctx, t.Room, slices.Sorted(maps.Keys(named)))
 	if err != nil {
-		return fmt.Errorf("contents of room %s: %w", t.Room, err)
+		return 0, fmt.Errorf("contents of room %s: %w", t.Room, err)
 	}
 	for _, digest := range slices.Sorted(maps.Keys(held)) {
 		if engine.BlobDigest(l.Head.Salt, held[digest]) != digest {
-			return fmt.Errorf("room %s: content %s is not the one that was stored", t.Room, digest)
+			return 0, fmt.Errorf("room %s: content %s is not the one that was stored", t.Room, digest)
 		}
 	}
-	return nil
+	return len(named) - len(held), nil
 }
 
 // blobsIn notes the digests of the sealed texts in a JSON value.
@@ -310,6 +313,8 @@ func (a *app) printVerified(results []verified, asJSON bool) error {
 				a.printf("FAIL  %s: %s\n", oneLine(v.Name), oneLine(v.Fault))
 			case v.Withheld != "":
 				a.printf("chain %s  %d records, %d revisions, %s; states not rebuilt: %s\n", oneLine(v.Name), v.Records, v.Rows, v.Digest, oneLine(v.Withheld))
+			case v.Absent > 0:
+				a.printf("ok    %s  %d records, %d revisions, %s; %s absent, which no state needs\n", oneLine(v.Name), v.Records, v.Rows, v.Digest, plural(v.Absent, "content"))
 			case v.Rows > 0:
 				a.printf("ok    %s  %d records, %d revisions, %s\n", oneLine(v.Name), v.Records, v.Rows, v.Digest)
 			default:
