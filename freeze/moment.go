@@ -37,3 +37,11 @@ func (c *Clock) UnmarshalJSON(data []byte) error {
 
 // MomentOf is a moment by a clock.
 func MomentOf(t time.Time, c Clock) Moment { return Moment{t.UTC().Format(time.RFC3339), c} }
+
+// check refuses a time that MomentOf does not give.
+func (m Moment) check() error {
+	if t, err := time.Parse(time.RFC3339, m.At); err != nil || MomentOf(t, m.Clock) != m {
+		return fmt.Errorf("%q is no UTC time in RFC 3339", m.At)
+	}
+	return nil
+}

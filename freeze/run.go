@@ -15,6 +15,13 @@ var ErrHoldout = errors.New("holdout refused")
 // StatusVoid is the status in the end of a campaign whose results are void.
 const StatusVoid = "void"
 
+// Statuses in the end of a campaign, beside StatusVoid, as campaigns writes them.
+const (
+	StatusDone      = "done"
+	StatusStopped   = "stopped" // by a limit
+	StatusCancelled = "cancelled"
+)
+
 // Uses of an opened holdout.
 const (
 	UseResume = "resume" // the campaign goes on
@@ -181,7 +188,7 @@ func (r *Run) After(ctx context.Context, complete bool, batches int, closed [][]
 // has no end of it either.
 func (r *Run) End(ctx context.Context, status, traces string) error {
 	_, _, err := Decide(ctx, r.Log, func(rows []Row) (string, any, error) {
-		last := endOf(rows, r.Campaign)
+		last := EndOf(rows, r.Campaign)
 		if !anyRow(rows, KindCampaignStart, r.Campaign) || last.Status == status && last.Traces == traces {
 			return "", nil, nil
 		}
@@ -190,8 +197,8 @@ func (r *Run) End(ctx context.Context, status, traces string) error {
 	return err
 }
 
-// endOf is how a campaign ended last; the zero entry when it has not.
-func endOf(rows []Row, campaign string) (last EndEntry) {
+// EndOf is how a campaign ended last; the zero entry when it has not.
+func EndOf(rows []Row, campaign string) (last EndEntry) {
 	for _, row := range rows {
 		var e EndEntry
 		if row.Kind == KindCampaignEnd && json.Unmarshal(row.Body, &e) == nil && e.Campaign == campaign {

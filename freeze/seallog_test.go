@@ -83,6 +83,10 @@ func story(t testing.TB) []entry {
 	}
 }
 
+func verified(id string, batch, batches int) entry {
+	return entry{KindVerified, VerifiedEntry{id, "c_1", at, batch, batches}}
+}
+
 func logOf(t testing.TB, entries []entry) []Row {
 	t.Helper()
 	l := new(listLog)
@@ -280,6 +284,22 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"an unknown kind", append(without(), entry{"gossip", struct{}{}}), "does not know"},
 		{"a set clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, ClockSet}, "score"}}), ""},
 		{"an unknown clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, "sun"}, "score"}}), `clock "sun" is none`},
+		{"an unknown use", append(without(), entry{KindUse, UseEntry{id, "c_1", at, "fun"}}), `use "fun" is none`},
+		{"no time", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{At: at.At + "x"}, "score"}}), `"2026-11-30T14:00:00Zx" is no UTC time`},
+		{"a time of another zone", []entry{s[0], s[1], {KindCampaignStart, StartEntry{"c_1", id, Moment{At: "2026-11-30T14:00:00+01:00"}}}}, "is no UTC time"},
+		{"a freeze at no time", []entry{{KindFreeze, ManifestEntry{id, Moment{}, canonical(t, little())}}}, `"" is no UTC time`},
+		{"an opening at no time", []entry{s[0], s[1], s[2], {KindOpening, OpeningEntry{id, "c_1", Moment{}, "r", ""}}}, "is no UTC time"},
+		{"started twice", append(without(), s[2]), "starts a second time"},
+		{"an unknown end", append(without(), entry{KindCampaignEnd, EndEntry{"c_1", at, "well", ""}}), `ends as "well"`},
+		{"void, and nothing is", append(without(), entry{KindCampaignEnd, EndEntry{"c_1", at, StatusVoid, ""}}), "none of its results are"},
+		{"stopped, then done", slices.Insert(without(), 5, entry{KindCampaignEnd, EndEntry{"c_1", at, StatusStopped, "sha256:1"}}), ""},
+		{"an unknown verdict", append(without(), entry{KindVerdict, VerdictEntry{"c_1", at, "sha256:5", "GOOD", "sha256:8"}}), `verdict "GOOD" on campaign c_1 is none`},
+		{"every batch verified", append(without(), verified(id, 0, 2), verified(id, 0, 2), verified(id, 1, 2), verified(id, 2, 2)), ""},
+		{"the first batch not verified", append(without(), verified(id, 1, 2)), "was not before the one ahead of it"},
+		{"a batch left out", append(without(), verified(id, 0, 2), verified(id, 2, 2)), "was not before the one ahead of it"},
+		{"batches backwards", append(without(), verified(id, 0, 2), verified(id, 1, 2), verified(id, 0, 2)), "behind batch 1"},
+		{"more batches than there are", append(without(), verified(id, 0, 0), verified(id, 1, 0)), "before batch 1 of 0"},
+		{"another number of batches", append(without(), verified(id, 0, 2), verified(id, 1, 3)), "has 3 batches, and 2 in an earlier row"},
 		{"an unknown field", append(without(), entry{KindUse, map[string]string{"freeze": id, "campaign": "c_1", "at": at.At, "use": "score", "more": "x"}}), "unknown field"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

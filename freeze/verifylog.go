@@ -3,6 +3,7 @@ package freeze
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -28,7 +29,9 @@ type Verification struct {
 // entry follows what it refers to (registration and freeze before opening,
 // start before end, end before verdict, verdict before attestation), and that
 // each checkpoint in it covers the rows before it. A predecessor that a
-// registration names must be registered before it, under the same name. With keys, a checkpoint must
+// registration names must be registered before it, under the same name. Times and
+// words must be such as this package writes, a campaign start once, and batches be
+// verified one after the other. With keys, a checkpoint must
 // be signed by one of them, and at least one must be there.
 //
 // Rows cut off the end leave a log that is whole in itself. Only what is kept
@@ -37,7 +40,7 @@ func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
 		registered: map[string]registered{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
-		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
+		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{}, verified: map[string]VerifiedEntry{},
 	}
 	covered := 0 // rows that some checkpoint may cover
 	for i := range rows {
@@ -73,6 +76,7 @@ type verifier struct {
 	opened                 map[string]string    // freeze to the campaign that opened it first
 	started, ended, judged map[string]bool
 	voided                 map[string]bool
+	verified               map[string]VerifiedEntry // the last by campaign
 }
 
 func (v *verifier) entry(r *Row) error {
@@ -81,6 +85,9 @@ func (v *verifier) entry(r *Row) error {
 		return v.registration(r)
 	case KindFreeze:
 		f, err := readFreeze(*r)
+		if err == nil {
+			err = f.check()
+		}
 		if err != nil {
 			return err
 		}
@@ -94,50 +101,40 @@ func (v *verifier) entry(r *Row) error {
 		return v.opening(r)
 	case KindUse:
 		var e UseEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
+		if err := decode(r, &e, &e.Moment); err != nil {
 			return err
+		}
+		if e.Use != UseResume && e.Use != UseScore {
+			return fmt.Errorf("use %q is none that this version knows", e.Use)
 		}
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindVerified:
-		var e VerifiedEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
-			return err
-		}
-		return v.isOpen(e.Freeze, e.Campaign)
+		return v.verification(r)
 	case KindVoid:
 		var e VoidEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
+		if err := decode(r, &e, &e.Moment); err != nil {
 			return err
 		}
 		v.voided[e.Campaign] = true
 		return v.isOpen(e.Freeze, e.Campaign)
 	case KindCampaignStart:
 		var e StartEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
+		if err := decode(r, &e, &e.Moment); err != nil {
 			return err
 		}
+		again := v.started[e.Campaign]
 		v.started[e.Campaign] = true
+		if again {
+			return fmt.Errorf("campaign %s starts a second time", e.Campaign)
+		}
 		return v.known(e.Campaign, e.Freeze)
 	case KindCampaignEnd:
-		var e EndEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
-			return err
-		}
-		v.ended[e.Campaign] = true
-		return need(v.started[e.Campaign], "campaign %s ends and never started", e.Campaign)
+		return v.end(r)
 	case KindVerdict:
-		var e VerdictEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
-			return err
-		}
-		v.judged[e.Campaign] = true
-		if e.Verdict == "PASS" && v.voided[e.Campaign] {
-			return fmt.Errorf("campaign %s passes with void results", e.Campaign)
-		}
-		return need(v.ended[e.Campaign], "a verdict on campaign %s before it ended", e.Campaign)
+		return v.verdict(r)
 	case KindAttestation:
 		var e AttestationEntry
-		if err := engine.DecodeCanonical(r.Body, &e); err != nil {
+		if err := decode(r, &e, &e.Moment); err != nil {
 			return err
 		}
 		return need(v.judged[e.Campaign], "an attestation of campaign %s without a verdict before it", e.Campaign)
@@ -145,6 +142,68 @@ func (v *verifier) entry(r *Row) error {
 		return v.checkpoint(r)
 	}
 	return fmt.Errorf("is a kind that this version does not know")
+}
+
+// decode reads the body of a row, whose time must be one that MomentOf gives.
+func decode(r *Row, entry any, at *Moment) error {
+	if err := engine.DecodeCanonical(r.Body, entry); err != nil {
+		return err
+	}
+	return at.check()
+}
+
+// verification wants the batches of a campaign verified one after the other, each
+// of the same number.
+func (v *verifier) verification(r *Row) error {
+	var e VerifiedEntry
+	if err := decode(r, &e, &e.Moment); err != nil {
+		return err
+	}
+	last, seen := v.verified[e.Campaign]
+	v.verified[e.Campaign] = e
+	switch {
+	case e.Batch < 0 || e.Batch > e.Batches:
+		return fmt.Errorf("campaign %s is verified before batch %d of %d", e.Campaign, e.Batch, e.Batches)
+	case seen && e.Batches != last.Batches:
+		return fmt.Errorf("campaign %s has %d batches, and %d in an earlier row", e.Campaign, e.Batches, last.Batches)
+	case !seen && e.Batch > 0, seen && e.Batch > last.Batch+1:
+		return fmt.Errorf("campaign %s is verified before batch %d and was not before the one ahead of it", e.Campaign, e.Batch)
+	case seen && e.Batch < last.Batch:
+		return fmt.Errorf("campaign %s is verified before batch %d behind batch %d", e.Campaign, e.Batch, last.Batch)
+	}
+	return v.isOpen(e.Freeze, e.Campaign)
+}
+
+// end wants an end behind the start. Another may follow: a run that a limit
+// stopped goes on, and stores that share a log may have the same campaign.
+func (v *verifier) end(r *Row) error {
+	var e EndEntry
+	if err := decode(r, &e, &e.Moment); err != nil {
+		return err
+	}
+	v.ended[e.Campaign] = true
+	switch {
+	case !slices.Contains([]string{StatusDone, StatusStopped, StatusCancelled, StatusVoid}, e.Status):
+		return fmt.Errorf("campaign %s ends as %q, which this version does not know", e.Campaign, e.Status)
+	case e.Status == StatusVoid && !v.voided[e.Campaign]:
+		return fmt.Errorf("campaign %s ends as void, and none of its results are", e.Campaign)
+	}
+	return need(v.started[e.Campaign], "campaign %s ends and never started", e.Campaign)
+}
+
+func (v *verifier) verdict(r *Row) error {
+	var e VerdictEntry
+	if err := decode(r, &e, &e.Moment); err != nil {
+		return err
+	}
+	v.judged[e.Campaign] = true
+	switch {
+	case e.Verdict != "PASS" && e.Verdict != "FAIL" && e.Verdict != "INCONCLUSIVE":
+		return fmt.Errorf("verdict %q on campaign %s is none", e.Verdict, e.Campaign)
+	case e.Verdict == "PASS" && v.voided[e.Campaign]:
+		return fmt.Errorf("campaign %s passes with void results", e.Campaign)
+	}
+	return need(v.ended[e.Campaign], "a verdict on campaign %s before it ended", e.Campaign)
 }
 
 func (v *verifier) isOpen(id, campaign string) error {
@@ -202,7 +261,7 @@ func (v *verifier) follows(e *RegistrationEntry, now registered) error {
 
 func (v *verifier) opening(r *Row) error {
 	var e OpeningEntry
-	if err := engine.DecodeCanonical(r.Body, &e); err != nil {
+	if err := decode(r, &e, &e.Moment); err != nil {
 		return err
 	}
 	v.out.Openings++
