@@ -53,7 +53,7 @@ func (l *listLog) append(head *string, kind string, body []byte) (Row, error) {
 var at = Moment{At: "2026-11-30T14:00:00Z"}
 
 func registration(campaign string) RegistrationEntry {
-	record := []byte(`{"name":"` + campaign + `"}`)
+	record := []byte(`{"name":"` + campaign + `","plan":"sha256:1"}`)
 	return RegistrationEntry{Campaign: campaign, Digest: "sha256:" + engine.Digest(record), Code: "vcs:abc", Record: record}
 }
 
@@ -66,14 +66,21 @@ type entry struct {
 // little is a manifest of few bytes.
 func little() *Manifest { return &Manifest{Schema: Schema, Name: "little"} }
 
+// fixing is a manifest of few bytes that holds the plan of registration.
+func fixing() *Manifest {
+	m := little()
+	m.Plan = map[string]string{"holdout": "sha256:1"}
+	return m
+}
+
 // story is a whole qualification in the right order.
 func story(t testing.TB) []entry {
 	t.Helper()
-	id, err := little().ID()
+	id, err := fixing().ID()
 	ok(t, err)
 	return []entry{
 		{KindRegistration, registration("c_1")},
-		{KindFreeze, ManifestEntry{id, at, canonical(t, little())}},
+		{KindFreeze, ManifestEntry{id, at, canonical(t, fixing())}},
 		{KindCampaignStart, StartEntry{"c_1", id, at}},
 		{KindOpening, OpeningEntry{id, "c_1", at, "release 1", ""}},
 		{KindUse, UseEntry{id, "c_1", at, "resume"}},
@@ -168,7 +175,7 @@ func TestQ4_RowsAreThoseOfTheStore(t *testing.T) {
 func TestQ4_EveryBitOfALogIsGuarded(t *testing.T) {
 	t.Parallel()
 	signer, _ := key(t, "release")
-	short := slices.Concat(story(t)[:2], story(t)[3:4])
+	short := story(t)[:4]
 	note, err := Sign(logOf(t, short), signer)
 	ok(t, err)
 	rows := logOf(t, append(short, entry{KindCheckpoint, CheckpointEntry{string(note)}}))
@@ -226,7 +233,7 @@ func TestQ4_EveryRearrangementIsFound(t *testing.T) {
 // refer to what is not there, are faults although the chain is whole.
 func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 	t.Parallel()
-	id, err := little().ID()
+	id, err := fixing().ID()
 	ok(t, err)
 	s := story(t)
 	without := func(drop ...int) []entry {
@@ -241,8 +248,11 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 	other := little()
 	other.Name = "other"
 	planned := func(frozen, registered string) []entry {
-		m := little()
-		m.Plan = map[string]string{"holdout": frozen}
+		m := fixing()
+		m.Plan["holdout"] = frozen
+		if frozen == "" {
+			m.Plan = nil
+		}
 		fixed, err := m.ID()
 		ok(t, err)
 		record := []byte(`{"plan":"` + registered + `"}`)
@@ -253,6 +263,10 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 			{KindOpening, OpeningEntry{fixed, "c_1", at, "release 1", ""}},
 		}
 	}
+	// second is the story, and another campaign that starts under a freeze and opens.
+	second := func(under string, o OpeningEntry) []entry {
+		return append(without(), entry{KindRegistration, registration("c_2")}, entry{KindCampaignStart, StartEntry{"c_2", under, at}}, entry{KindOpening, o})
+	}
 	for _, tc := range []struct {
 		name    string
 		entries []entry
@@ -260,7 +274,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 	}{
 		{"no registration", without(0), "row 2: campaign_start: campaign c_1 is not registered before it"},
 		{"no freeze", without(1), "row 2: campaign_start: freeze " + id + " is not sealed before it"},
-		{"no start", without(2), "campaign c_1 ends and never started"},
+		{"no start", without(2, 3, 4), "campaign c_1 ends and never started"},
 		{"use without opening", without(3), "uses a holdout that it did not open"},
 		{"no end", without(5), "a verdict on campaign c_1 before it ended"},
 		{"no verdict", without(6), "an attestation of campaign c_1 without a verdict"},
@@ -268,8 +282,12 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"registered twice", append(without(), s[0]), "is registered already"},
 		{"frozen twice", append(without(), s[1]), "is sealed already"},
 		{"opened twice", append(without(), s[3]), "opens the holdout under freeze " + id + " twice"},
-		{"another campaign opens", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", ""}}), "gives no reason"},
-		{"another campaign opens with a reason", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindOpening, OpeningEntry{id, "c_2", at, "r", "the grader was wrong"}}), ""},
+		{"another campaign opens", second(id, OpeningEntry{id, "c_2", at, "r", ""}), "gives no reason"},
+		{"another campaign opens with a reason", second(id, OpeningEntry{id, "c_2", at, "r", "the grader was wrong"}), ""},
+		{"opened before the start", []entry{s[0], s[1], s[3], s[2]}, "row 3: opening: campaign c_1 opens a holdout under freeze " + id + ", and did not start under it"},
+		{"started before the freeze", []entry{s[0], {KindCampaignStart, StartEntry{"c_1", "", at}}, s[1], s[3]}, "row 4: opening: campaign c_1 opens a holdout under freeze " + id + ", and did not start under it"},
+		{"opened again, started under no freeze", second("", OpeningEntry{id, "c_2", at, "r", "the grader was wrong"}), "did not start under it"},
+		{"opened after the verdict", []entry{s[0], s[1], s[2], s[5], s[6], s[3]}, "row 6: opening: campaign c_1 opens a holdout after its verdict"},
 		{"a start without freeze", append(without(), entry{KindRegistration, registration("c_2")}, entry{KindCampaignStart, StartEntry{"c_2", "", at}}), ""},
 		{"a registration of another record", append(without(), entry{KindRegistration, RegistrationEntry{Campaign: "c_2", Digest: "sha256:0", Code: "x", Record: []byte("{}")}}), "the record's digest is"},
 		{"a freeze of another manifest", append(without(), entry{KindFreeze, ManifestEntry{id, at, canonical(t, other)}}), "names freeze " + id},
@@ -281,13 +299,14 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"a plan that the freeze holds", planned("sha256:1", "sha256:1"), ""},
 		{"a plan made after the freeze", planned("sha256:1", "sha256:2"), "does not hold its plan"},
 		{"no plan under a freeze that holds one", planned("sha256:1", ""), "does not hold its plan"},
+		{"a freeze that holds no plan", planned("", "sha256:1"), "does not hold its plan"},
 		{"an unknown kind", append(without(), entry{"gossip", struct{}{}}), "does not know"},
 		{"a set clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, ClockSet}, "score"}}), ""},
 		{"an unknown clock", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{at.At, "sun"}, "score"}}), `clock "sun" is none`},
 		{"an unknown use", append(without(), entry{KindUse, UseEntry{id, "c_1", at, "fun"}}), `use "fun" is none`},
 		{"no time", append(without(), entry{KindUse, UseEntry{id, "c_1", Moment{At: at.At + "x"}, "score"}}), `"2026-11-30T14:00:00Zx" is no UTC time`},
 		{"a time of another zone", []entry{s[0], s[1], {KindCampaignStart, StartEntry{"c_1", id, Moment{At: "2026-11-30T14:00:00+01:00"}}}}, "is no UTC time"},
-		{"a freeze at no time", []entry{{KindFreeze, ManifestEntry{id, Moment{}, canonical(t, little())}}}, `"" is no UTC time`},
+		{"a freeze at no time", []entry{{KindFreeze, ManifestEntry{id, Moment{}, canonical(t, fixing())}}}, `"" is no UTC time`},
 		{"an opening at no time", []entry{s[0], s[1], s[2], {KindOpening, OpeningEntry{id, "c_1", Moment{}, "r", ""}}}, "is no UTC time"},
 		{"started twice", append(without(), s[2]), "starts a second time"},
 		{"an unknown end", append(without(), entry{KindCampaignEnd, EndEntry{"c_1", at, "well", ""}}), `ends as "well"`},

@@ -26,8 +26,9 @@ type Verification struct {
 }
 
 // VerifyLog recomputes a log: the chain, the form of each entry, that each
-// entry follows what it refers to (registration and freeze before opening,
-// start before end, end before verdict, verdict before attestation), and that
+// entry follows what it refers to (registration before freeze, by the plan that
+// the manifest holds; start under the freeze before opening, opening before use
+// and verdict, start before end, end before verdict, verdict before attestation), and that
 // each checkpoint in it covers the rows before it. A predecessor that a
 // registration names must be registered before it, under the same name. Times and
 // words must be such as this package writes, a campaign start once, and batches be
@@ -40,7 +41,8 @@ func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
 		registered: map[string]registered{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
-		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{}, verified: map[string]VerifiedEntry{},
+		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
+		under: map[string]string{}, verified: map[string]VerifiedEntry{},
 	}
 	covered := 0 // rows that some checkpoint may cover
 	for i := range rows {
@@ -76,6 +78,7 @@ type verifier struct {
 	opened                 map[string]string    // freeze to the campaign that opened it first
 	started, ended, judged map[string]bool
 	voided                 map[string]bool
+	under                  map[string]string        // campaign to the freeze that its start names
 	verified               map[string]VerifiedEntry // the last by campaign
 }
 
@@ -127,6 +130,7 @@ func (v *verifier) entry(r *Row) error {
 		if again {
 			return fmt.Errorf("campaign %s starts a second time", e.Campaign)
 		}
+		v.under[e.Campaign] = e.Freeze
 		return v.known(e.Campaign, e.Freeze)
 	case KindCampaignEnd:
 		return v.end(r)
@@ -281,16 +285,21 @@ func (v *verifier) opening(r *Row) error {
 		return fmt.Errorf("campaign %s opens the holdout under freeze %s twice", e.Campaign, e.Freeze)
 	}
 	v.opened[pair(e.Freeze, e.Campaign)] = e.Campaign
+	if v.judged[e.Campaign] {
+		return fmt.Errorf("campaign %s opens a holdout after its verdict", e.Campaign)
+	}
+	if under, ok := v.under[e.Campaign]; !ok || under != e.Freeze {
+		return fmt.Errorf("campaign %s opens a holdout under freeze %s, and did not start under it: its trials may be older than the freeze", e.Campaign, e.Freeze)
+	}
 	return need(e.Freeze != "" && (first == "" || e.Reopen != ""),
 		"campaign %s opens a holdout that campaign %s opened under freeze %s, and gives no reason", e.Campaign, first, e.Freeze)
 }
 
 // planned wants the plan of a campaign to be one that the freeze fixes: only a
-// plan that was made before the freeze can be. A manifest that fixes none, as
-// those of earlier builds, is passed over.
+// plan that was made before the freeze can be.
 func (v *verifier) planned(campaign, id string) error {
 	m := v.frozen[id]
-	if m == nil || len(m.Plan) == 0 {
+	if m == nil { // which is a fault of its own
 		return nil
 	}
 	return need(m.Plans(v.registered[campaign].plan), "campaign %s opens a holdout under freeze %s, which does not hold its plan", campaign, id)
