@@ -43,7 +43,8 @@ builtin:simulation is the one for simulated evidence, which no policy for
 measured evidence can pass.
 
 With --plan nothing is judged: it prints the families and trials that each rule
-needs to be able to pass, for a campaign file, builtin:demo or a stored campaign.
+needs to be able to pass, for a campaign file, builtin:demo or a stored campaign;
+the policy is the one that the file names, unless --policy names another.
 
 With --require-attestation a PASS does not suffice: the attestation must be
 signed by the public keys given (or by --signatures of them), be good at this
@@ -294,7 +295,10 @@ func appendSummary(path string, text []byte) (err error) {
 
 // gatePlan prints what the rules need, for a campaign that ran or is to run.
 func (a *app) gatePlan(ctx context.Context, which string, p *gate.Policy, f gateFlags) error {
-	design, name, err := a.design(ctx, which, f.corpus)
+	design, name, own, err := a.design(ctx, which, f.corpus)
+	if err == nil && own != "" && !f.policyGiven {
+		p, err = readPolicy(own)
+	}
 	if err != nil {
 		return err
 	}
@@ -316,27 +320,32 @@ func (a *app) gatePlan(ctx context.Context, which string, p *gate.Policy, f gate
 	return reports.GatePlanTable(a.out, doc)
 }
 
-// design is the size of a campaign: a file, a built-in one, or one in the store.
-func (a *app) design(ctx context.Context, which, corpusName string) (gate.Design, string, error) {
+// design is the size of a campaign, a file, a built-in one, or one in the store,
+// with its name and where the policy lies that it names, "" for none.
+func (a *app) design(ctx context.Context, which, corpusName string) (d gate.Design, name, policy string, err error) {
 	_, statErr := os.Stat(which)
 	if strings.HasPrefix(which, builtinPrefix) || strings.HasSuffix(which, ".yaml") || strings.HasSuffix(which, ".yml") || statErr == nil {
 		plan, _, err := a.resolvePlanWith(which, campaigns.Override{}, true) // a plan opens no case
 		if err != nil {
-			return gate.Design{}, "", err
+			return d, "", "", err
 		}
-		return designOf(plan), plan.Name, nil
+		if plan.Policy != nil {
+			policy = policyPlace(plan.Policy.Source, filepath.Dir(which))
+		}
+		return designOf(plan), plan.Name, policy, nil
 	}
-	var d gate.Design
-	var name string
-	err := a.withStore(ctx, func(s store.Store) error {
+	err = a.withStore(ctx, func(s store.Store) error {
 		_, plan, _, err := a.reopen(ctx, s, which, corpusName)
 		if err != nil {
 			return err
 		}
 		d, name = designOf(plan), plan.Name
+		if plan.Policy != nil && strings.HasPrefix(plan.Policy.Source, policyPrefix) {
+			policy = plan.Policy.Source // a file lies where nobody said
+		}
 		return nil
 	})
-	return d, name, err
+	return d, name, policy, err
 }
 
 func designOf(p *campaigns.Plan) gate.Design {
