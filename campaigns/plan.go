@@ -328,7 +328,7 @@ func (p *Plan) identify(codeVersion string) error {
 	p.Canonical = b
 	p.PlanDigest = "sha256:" + engine.Digest(b)
 	p.code = codeVersion
-	p.ID = engine.StableID("c_", p.PlanDigest, codeVersion)[:14]
+	p.ID = planID(p.PlanDigest, codeVersion)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package campaigns
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,23 @@ func TestQ4_ASealedRegistrationIsFoundByItsDigest(t *testing.T) {
 	}
 	if !Sealed(log, p.ID, p.Registration) || Sealed(log, p.ID, "sha256:0") || Sealed(log, "c_other", p.Registration) || Sealed(nil, p.ID, p.Registration) {
 		t.Errorf("%s", log[0].Body)
+	}
+	camp := store.Campaign{ID: p.ID, PlanDigest: p.PlanDigest, Registration: p.Registration}
+	if err := CheckRegistered(log, camp); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*store.Campaign, *store.SealRow){
+		"no registration of the campaign by": func(c *store.Campaign, _ *store.SealRow) { c.Registration = "sha256:0" },
+		"and stored with sha256:0":           func(c *store.Campaign, _ *store.SealRow) { c.PlanDigest = "sha256:0" },
+		"of its registration give c_": func(_ *store.Campaign, r *store.SealRow) {
+			r.Body = bytes.Replace(r.Body, []byte(`"code":"`), []byte(`"code":"x`), 1)
+		},
+	} {
+		c, rows := camp, slices.Clone(log)
+		change(&c, &rows[0])
+		if err := CheckRegistered(rows, c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 	log[0].Body = bytes.Replace(log[0].Body, []byte(`"seed":7`), []byte(`"seed":8`), 1)
 	if Sealed(log, p.ID, p.Registration) {

@@ -161,6 +161,32 @@ func Sealed(log []store.SealRow, id, digest string) bool {
 	return have != nil && "sha256:"+engine.Digest(have.Record) == digest
 }
 
+// CheckRegistered says why the seal log does not register a campaign as it is
+// stored: by the digest of its registration, with its plan, and under the id that
+// plan and code give. The error is one line; nil when it does.
+func CheckRegistered(log []store.SealRow, c store.Campaign) error {
+	if !Sealed(log, c.ID, c.Registration) {
+		return fmt.Errorf("the seal log has no registration of the campaign by the digest %s", c.Registration)
+	}
+	have := sealedAs(log, c.ID, c.Registration)
+	var record struct {
+		Plan string `json:"plan"`
+	}
+	if err := json.Unmarshal(have.Record, &record); err != nil {
+		return fmt.Errorf("the registration of the campaign in the seal log cannot be read: %w", err)
+	}
+	switch id := planID(record.Plan, have.Code); {
+	case record.Plan != c.PlanDigest:
+		return fmt.Errorf("the campaign is registered with the plan %s, and stored with %s", record.Plan, c.PlanDigest)
+	case id != c.ID:
+		return fmt.Errorf("the campaign is %s, and the plan and code %q of its registration give %s", c.ID, have.Code, id)
+	}
+	return nil
+}
+
+// planID is the id of a campaign: that of its plan and of the code that runs it.
+func planID(planDigest, code string) string { return engine.StableID("c_", planDigest, code)[:14] }
+
 // CodeOf is the version of the code that a campaign was registered with, as the
 // seal log has it; "" when it has none.
 func CodeOf(log []store.SealRow, id string) string {

@@ -52,6 +52,9 @@ func (p *Plan) batches() batches {
 	return b
 }
 
+// Batches is the number of batches that a run of the plan has.
+func (p *Plan) Batches() int { return len(p.batches().seats) }
+
 func (b *batches) of(t Triple) int { return b.orders[t.Order] }
 
 // closed lists the trials of each batch that ended, and reports whether all

@@ -47,14 +47,12 @@ func (p *Plan) Stand(ctx context.Context, st store.Records, camp store.Campaign)
 	if err != nil {
 		return nil, fmt.Errorf("trials of %s: %w", p.ID, err)
 	}
-	var set []trace.SetEntry
 	for _, t := range trials {
 		if t.Status == TrialClosed {
 			s.Closed[t.Key] = t
-			set = append(set, trace.SetEntry{Key: t.Key, Digest: t.TraceDigest})
 		}
 	}
-	if s.SetDigest, err = trace.SetDigest(set); err != nil {
+	if s.SetDigest, err = SetDigest(trials); err != nil {
 		return nil, err
 	}
 	for _, t := range p.Schedule() {
@@ -63,6 +61,17 @@ func (p *Plan) Stand(ctx context.Context, st store.Records, camp store.Campaign)
 		}
 	}
 	return s, s.money(ctx, st, p)
+}
+
+// SetDigest is the digest of the traces of the closed ones among trials.
+func SetDigest(trials []store.Trial) (string, error) {
+	var set []trace.SetEntry
+	for i := range trials {
+		if t := &trials[i]; t.Status == TrialClosed {
+			set = append(set, trace.SetEntry{Key: t.Key, Digest: t.TraceDigest})
+		}
+	}
+	return trace.SetDigest(set)
 }
 
 // accountTries bounds how often a ceiling and its ledger are read until no

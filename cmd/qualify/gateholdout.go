@@ -63,6 +63,8 @@ func (in *gateInput) checkFreeze(p *gate.Policy) (gate.Check, error) {
 		return gate.Check{State: gate.CheckNotTested, Detail: "the campaign is not finished: nothing was verified after its last trial"}, nil
 	case !h.Whole():
 		return broken("freeze %s was not verified after the last trial", h.Freeze), nil
+	case h.Batches != in.plan.Batches():
+		return broken("the seal log has freeze %s verified over %d batches; the plan has %d", h.Freeze, h.Batches, in.plan.Batches()), nil
 	}
 	if changed, err := in.changedGold(m); err != nil || changed != "" {
 		return broken("the gold of case %s is not the frozen one", changed), err
@@ -113,14 +115,31 @@ func (in *gateInput) checkHoldout() gate.Check {
 	return gate.Check{State: gate.CheckHolds, Detail: "one opening under freeze " + h.Freeze}
 }
 
-// checkLog recomputes the seal log and looks for the campaign's registration in
-// it.
+// checkLog recomputes the seal log and wants it to tell of the campaign what its
+// records hold.
 func (in *gateInput) checkLog() gate.Check {
 	if n := len(in.seal.Faults); n > 0 {
 		return broken("the seal log has %d faults; the first: %s", n, in.seal.Faults[0])
 	}
-	if !campaigns.Sealed(in.log, in.plan.ID, in.at.Campaign.Registration) {
-		return broken("the seal log has no registration of the campaign by the digest %s", in.at.Campaign.Registration)
+	if err := toldAsStored(in.log, in.at.Campaign, in.at.SetDigest); err != nil {
+		return broken("%s", err)
 	}
 	return gate.Check{State: gate.CheckHolds, Detail: fmt.Sprintf("%d rows, head %s", in.seal.Rows, in.seal.Head)}
+}
+
+// toldAsStored says why the seal log tells of a campaign what its records do not
+// hold: another registration, plan or code, another end, or an end with other
+// traces. A log without the end contradicts nothing: the process may have been
+// killed before it wrote it.
+func toldAsStored(log []store.SealRow, c store.Campaign, setDigest string) error {
+	if err := campaigns.CheckRegistered(log, c); err != nil {
+		return err
+	}
+	switch end := freeze.EndOf(freezeRows(log), c.ID); {
+	case (end.Status == freeze.StatusDone || end.Status == freeze.StatusCancelled) && end.Status != c.Status:
+		return fmt.Errorf("the seal log has the campaign %s, its record says %s", end.Status, c.Status)
+	case end.Status == freeze.StatusDone && end.Traces != setDigest:
+		return fmt.Errorf("the seal log has the campaign done with the traces %s; those that are stored are %s", end.Traces, setDigest)
+	}
+	return nil
 }

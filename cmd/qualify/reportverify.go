@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/engine/store/archive"
@@ -188,15 +189,28 @@ func (a *app) singleParts(b *bundleStore) (map[string]bool, error) {
 	return known, nil
 }
 
-// sealLog recomputes the seal log and finds the campaign's freeze in it.
+// sealLog recomputes the seal log, wants it to tell of the campaign what the
+// records hold, and finds the campaign's freeze in it.
 func (c *checkedBundle) sealLog(ctx context.Context, _ *app, b *bundleStore, camp store.Campaign) (string, error) {
-	var err error
-	if c.log, err = (storeLog{b}).SealLog(ctx); err != nil {
+	rows, err := b.SealLog(ctx)
+	if err != nil {
 		return "", err
 	}
+	c.log = freezeRows(rows)
 	v := freeze.VerifyLog(c.log)
 	if n := len(v.Faults); n > 0 {
 		return "", fmt.Errorf("%s; the first: %s", plural(n, "fault"), v.Faults[0])
+	}
+	trials, err := b.Trials(ctx, camp.ID)
+	if err != nil {
+		return "", err
+	}
+	set, err := campaigns.SetDigest(trials)
+	if err == nil {
+		err = toldAsStored(rows, camp, set)
+	}
+	if err != nil {
+		return "", err
 	}
 	c.doc.Freeze = freeze.HoldoutOf(c.log, camp.ID).Freeze
 	for _, f := range v.Freezes {

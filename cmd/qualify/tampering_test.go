@@ -275,6 +275,28 @@ func (s stage) forgeries() []forgery {
 			e.log(t, func(rows []freeze.Row) []freeze.Row { return rows[:len(rows)-4] })
 		}},
 
+		{name: "the campaign was stopped, by its record", by: "seal log", words: "the seal log has the campaign done, its record says stopped", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, campaignPart, func(o object) { o["status"] = "stopped" })
+		}},
+		{name: "the log has other traces", by: "seal log", words: "the seal log has the campaign done with the traces sha256:0", edit: func(t *testing.T, e, _ *exhibit) {
+			e.editRow(t, freeze.KindCampaignEnd, func(o object) { o["traces"] = "sha256:0" })
+		}},
+		{name: "another code ran it", by: "seal log", words: "of its registration give c_", edit: func(t *testing.T, e, _ *exhibit) {
+			e.editRow(t, freeze.KindRegistration, func(o object) { o["code"] = "vcs:of-good-repute" })
+		}},
+		{name: "more batches were verified", words: "the computed verdict differs at exit", judged: true, edit: func(t *testing.T, e, _ *exhibit) {
+			e.log(t, func(rows []freeze.Row) []freeze.Row {
+				i := slices.IndexFunc(rows, func(r freeze.Row) bool { return r.Kind == freeze.KindVerified })
+				more := rows[i+1]
+				more.Body = bytes.Replace(more.Body, []byte(`"batch":1`), []byte(`"batch":2`), 1)
+				rows = slices.Insert(rows, i+2, more)
+				for j := i; j < i+3; j++ {
+					rows[j].Body = bytes.Replace(rows[j].Body, []byte(`"batches":1`), []byte(`"batches":2`), 1)
+				}
+				return rows
+			})
+		}},
+
 		// the account
 		{name: "a ledger row is left out", by: "container", words: "the ledger grants", edit: func(t *testing.T, e, _ *exhibit) {
 			n := 0
@@ -321,7 +343,7 @@ func (s stage) forgeries() []forgery {
 		}},
 		{name: "a case is changed", by: "traces", words: "has changed since it ran", edit: func(t *testing.T, e, _ *exhibit) { e.replace(t, shed, "one week longer", "seven days longer") }},
 		{name: "the limit of a rule is changed", by: "verdict", words: "computed by release", judged: true, edit: func(t *testing.T, e, _ *exhibit) { e.replace(t, partPolicy, "limit: 0.10", "limit: 0.01") }},
-		{name: "the plan names other prices", by: "traces", words: "the trace is of another plan", edit: func(t *testing.T, e, _ *exhibit) {
+		{name: "the plan names other prices", by: "seal log", words: "the campaign is registered with the plan", edit: func(t *testing.T, e, _ *exhibit) {
 			e.doc(t, campaignPart, func(o object) {
 				plan := within(t, o, "plan")
 				plan["prices"] = "sha256:" + strings.Repeat("0", 64)
