@@ -42,28 +42,28 @@ func (a *app) recompute(ctx context.Context, attested *gate.Document, f *attestV
 
 // recomputeBundle computes the attested verdict again from a bundle, of which
 // everything must hold. What differs is a finding.
-func (a *app) recomputeBundle(ctx context.Context, v *attest.Verified, path string) error {
+func (a *app) recomputeBundle(ctx context.Context, v *attest.Verified, path string) (*checkedBundle, error) {
 	b, err := a.checkBundle(ctx, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := b.fault(); err != nil {
-		return found("bundle %s: %w", path, err)
+		return nil, found("bundle %s: %w", path, err)
 	}
 	if err := attest.SameVerdict(v.Document, b.verdict); err != nil {
-		return found("bundle %s: %w", path, err)
+		return nil, found("bundle %s: %w", path, err)
 	}
 	said := v.Document.Freeze
 	if said.Log != nil && !holdsHead(b.log, *said.Log) {
-		return found("bundle %s: its seal log of %s does not go on from the attested head %s of %s: it is another log, or an older copy", path, plural(len(b.log), "row"), said.Log.Head, plural(said.Log.Rows, "row"))
+		return nil, found("bundle %s: its seal log of %s does not go on from the attested head %s of %s: it is another log, or an older copy", path, plural(len(b.log), "row"), said.Log.Head, plural(said.Log.Rows, "row"))
 	}
 	if said.ID == "" {
-		return nil
+		return b, nil
 	}
 	if err := attest.CheckFreeze(b.manifest, v.Document, v.Subjects); err != nil {
-		return found("bundle %s: %w", path, err)
+		return nil, found("bundle %s: %w", path, err)
 	}
-	return nil
+	return b, nil
 }
 
 // holdsHead reports whether a log begins with one of this length and head.

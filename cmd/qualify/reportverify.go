@@ -23,9 +23,12 @@ import (
 
 // bundleCheck is one thing that must hold of a bundle.
 type bundleCheck struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"` // what was found, or what is wrong
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Skipped says that this version could not look: nothing was found wrong, and
+	// nothing right.
+	Skipped bool   `json:"skipped,omitempty"`
+	Detail  string `json:"detail"` // what was found, what is wrong, or why it was skipped
 }
 
 // bundleDoc is report verify --json. What a bundle says is told only as far as
@@ -100,7 +103,7 @@ func (a *app) checkBundle(ctx context.Context, path string) (c *checkedBundle, e
 	c = &checkedBundle{doc: bundleDoc{Schema: schemaRef{"qualify.bundle", 1}, File: path, Withheld: []string{}, Checks: []bundleCheck{}}}
 	b, err := openBundle(path)
 	if bundleFault(err) {
-		c.doc.Checks = append(c.doc.Checks, bundleCheck{checkContainer, false, err.Error()})
+		c.doc.Checks = append(c.doc.Checks, bundleCheck{Name: checkContainer, Detail: err.Error()})
 		return c, nil
 	}
 	if err != nil {
@@ -121,29 +124,40 @@ func (a *app) checkBundle(ctx context.Context, path string) (c *checkedBundle, e
 	} {
 		detail, err := check.run(ctx, a, b, camp)
 		var own *exitError
+		skipped := errors.Is(err, errNotCompared)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &own) && own.code == exitRefused:
 			return nil, err // a corpus without its key, not a fault of the bundle
+		case skipped:
+			detail = err.Error()
 		case err != nil:
 			detail, c.doc.OK = err.Error(), false
 		}
-		c.doc.Checks = append(c.doc.Checks, bundleCheck{check.name, err == nil, detail})
+		c.doc.Checks = append(c.doc.Checks, bundleCheck{check.name, err == nil, skipped, detail})
 	}
 	return c, nil
 }
 
 const checkContainer = "container"
 
+// errNotCompared is the error of a check that this version cannot make.
+var errNotCompared = errors.New("not compared")
+
 // fault is the first check that does not hold.
 func (c *checkedBundle) fault() error {
 	for _, k := range c.doc.Checks {
-		if !k.OK {
+		if !k.OK && !k.Skipped {
 			return fmt.Errorf("%s: %s", k.Name, k.Detail)
 		}
 	}
 	return nil
+}
+
+// skipped reports whether the report was not compared.
+func (c *checkedBundle) skipped() bool {
+	return slices.ContainsFunc(c.doc.Checks, func(k bundleCheck) bool { return k.Skipped })
 }
 
 // parts refuses parts that no bundle has, since nothing would look at them, and
@@ -307,14 +321,11 @@ func (b *bundleStore) verdict() (*gate.Document, error) {
 }
 
 // report computes the report again. Another version of the tool may lay it out
-// in another way, so only its own is compared.
+// in another way; then anything may stand in it.
 func (c *checkedBundle) report(ctx context.Context, a *app, b *bundleStore, camp store.Campaign) (string, error) {
 	said, err := b.verdict()
 	if err != nil {
 		return "", err
-	}
-	if said.Tool != toolName {
-		return fmt.Sprintf("is by %s; this is %s, which lays it out in its own way: not compared", said.Tool, toolName), nil
 	}
 	st, err := a.readStored(ctx, b, camp.ID, builtinName)
 	if err != nil {
@@ -325,19 +336,24 @@ func (c *checkedBundle) report(ctx context.Context, a *app, b *bundleStore, camp
 		return "", err
 	}
 	was, err := b.bundle.ReadFile(partReport)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case bytes.Equal(was, now.Bytes()):
+		return "follows from the traces", nil
+	case said.Tool != toolName:
+		return "", fmt.Errorf("%w: %s says to be by %s; this is %s, which lays it out in its own way", errNotCompared, partReport, said.Tool, toolName)
 	}
-	if !bytes.Equal(was, now.Bytes()) {
-		return "", fmt.Errorf("%s is not the report that follows from the traces", partReport)
-	}
-	return "follows from the traces", nil
+	return "", fmt.Errorf("%s is not the report that follows from the traces", partReport)
 }
 
 func (a *app) printBundle(d *bundleDoc) {
 	for _, c := range d.Checks {
 		word := "ok   "
-		if !c.OK {
+		switch {
+		case c.Skipped:
+			word = "SKIP "
+		case !c.OK:
 			word = "FAIL "
 		}
 		a.printf("%s %s: %s\n", word, c.Name, oneLine(c.Detail))

@@ -530,6 +530,10 @@ func TestQ8_EveryForgeryIsFound(t *testing.T) {
 		t.Parallel()
 		everyBitOfTheLog(t, mine.part(t, sealPart))
 	})
+	t.Run("a report by another version", func(t *testing.T) {
+		t.Parallel()
+		s.anotherVersion(t, mine)
+	})
 	t.Run("behind the attested head", func(t *testing.T) {
 		t.Parallel()
 		s.behindTheHead(t, mine)
@@ -687,4 +691,20 @@ func (s stage) behindTheHead(t *testing.T, mine *exhibit) {
 	cut.judgeAgain(t, t.TempDir())
 	s.verifies(t, cut)
 	compare(cut, exitFail)
+}
+
+// anotherVersion: whoever says that another version wrote the report can write
+// what he likes into it, so it is not said to hold.
+func (s stage) anotherVersion(t *testing.T, mine *exhibit) {
+	t.Helper()
+	e := mine.clone()
+	e.replace(t, partVerdict, `"tool":"`+toolName+`"`, `"tool":"qualify 9.9.9"`)
+	e.parts[partReport] = []byte("# PASS, and by far\n")
+	attested, reported := s.attested(t, e), s.reported(t, e)
+	if attested.code != exitOK || !strings.Contains(attested.out, "; its report.md was not compared: another version wrote it\n") {
+		t.Errorf("attest verify: %v", attested)
+	}
+	if reported.code != exitOK || !strings.Contains(reported.out, "\nSKIP  report: not compared: report.md says to be by qualify 9.9.9; this is "+toolName) {
+		t.Errorf("report verify: %v", reported)
+	}
 }
