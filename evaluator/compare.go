@@ -46,6 +46,8 @@ type CompareSide struct {
 	Prices         string      `json:"prices"`
 	Seed           uint64      `json:"seed"`
 	Trials         int         `json:"trials"`
+	Freeze         *RunFreeze  `json:"freeze,omitempty"` // nil when no holdout was opened
+	Budget         Budget      `json:"budget"`
 	Partial        *Partial    `json:"partial,omitempty"`
 	TraceSetDigest string      `json:"trace_set_digest"`
 }
@@ -54,7 +56,7 @@ type CompareSide struct {
 func SideOf(d *RunDocument, arm string) CompareSide {
 	return CompareSide{
 		Campaign: d.Campaign, Arm: arm, Status: d.Status, Evidence: d.Evidence, Corpus: d.Corpus, Model: d.Model, Prices: d.Prices,
-		Seed: d.Seed, Trials: d.Trials, Partial: d.Partial, TraceSetDigest: d.TraceSetDigest,
+		Seed: d.Seed, Trials: d.Trials, Freeze: d.Freeze, Budget: d.Budget, Partial: d.Partial, TraceSetDigest: d.TraceSetDigest,
 	}
 }
 

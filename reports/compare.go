@@ -11,12 +11,13 @@ import (
 	"github.com/agentrooms/qualify/evaluator"
 )
 
-// CompareTable writes the comparison for people, in one write: what the sides
-// do not share first, then each pair of arms side by side with its differences
-// B − A. The same document gives the same bytes.
+// CompareTable writes the comparison for people, in one write: the verdict, what
+// bounds each side (Q7) and what they do not share first, then each pair of arms
+// side by side with its differences B − A, and the verdict as the last line. The
+// same document gives the same bytes.
 func CompareTable(w io.Writer, doc *evaluator.CompareDocument) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "evidence: %s%s\n", Clean(doc.Evidence), parenthesis(simulatedNote(doc.Evidence)))
+	fmt.Fprintf(&b, "verdict: %s\nevidence: %s%s\n", Clean(doc.Verdict), Clean(doc.Evidence), parenthesis(simulatedNote(doc.Evidence)))
 	writeSide(&b, "A", &doc.A)
 	writeSide(&b, "B", &doc.B)
 	if len(doc.Differs) == 0 {
@@ -71,8 +72,11 @@ func writeSide(b *bytes.Buffer, name string, s *evaluator.CompareSide) {
 	if s.Partial != nil {
 		wrap(b, "  PARTIAL: "+partial(s.Partial))
 	}
-	fmt.Fprintf(b, "  split %s, %s, %s, %s each; model %s, seed %d\n", Clean(s.Corpus.Split), plural(s.Corpus.Families, "family", "families"),
-		plural(s.Corpus.Cases, "case", "cases"), plural(s.Trials, "trial", "trials"), Clean(s.Model), s.Seed)
+	fmt.Fprintf(b, "  split %s, %s, %s, %s each\n  corpus %s\n", Clean(s.Corpus.Split), plural(s.Corpus.Families, "family", "families"),
+		plural(s.Corpus.Cases, "case", "cases"), plural(s.Trials, "trial", "trials"), Clean(s.Corpus.Digest))
+	fmt.Fprintf(b, "  model %s, seed %d, prices %s\n", Clean(s.Model), s.Seed, Clean(s.Prices))
+	writeFreeze(b, s.Freeze)
+	writeBudget(b, s.Budget)
 }
 
 func writePair(b *bytes.Buffer, p *evaluator.ArmPair) error {

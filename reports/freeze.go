@@ -1,10 +1,21 @@
 package reports
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/agentrooms/qualify/evaluator"
 )
+
+// writeFreeze writes the line about freeze and holdout of a campaign for a
+// terminal.
+func writeFreeze(b *bytes.Buffer, f *evaluator.RunFreeze) {
+	text := runFreeze(f)
+	if f == nil {
+		text = "freeze: none; no holdout was opened"
+	}
+	wrap(b, text)
+}
 
 // runFreeze is the line about freeze and holdout of a campaign.
 func runFreeze(f *evaluator.RunFreeze) string {

@@ -107,8 +107,8 @@ func TestRunTable_Golden(t *testing.T) {
 	}
 	golden(t, "run.txt", b.Bytes())
 	out := b.String()
-	if !strings.HasPrefix(out, "evidence: simulated") || !strings.HasSuffix(out, "\nverdict: not tested (qualify gate gives one)\n") {
-		t.Error("the evidence word must come first and the verdict last")
+	if !strings.HasPrefix(out, "verdict: not tested (qualify gate gives one)\nevidence: simulated") || !strings.HasSuffix(out, "\nverdict: not tested (qualify gate gives one)\n") {
+		t.Error("the verdict must come first and last, the evidence word behind it")
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/agentrooms/qualify/evaluator"
 )
 
-// RunTable writes the run document for people, in one write, ending with the
-// verdict line. The same document gives the same bytes.
+// RunTable writes the run document for people, in one write: the verdict and what
+// bounds the figures first (Q7), and the verdict again as the last line. The same
+// document gives the same bytes.
 func RunTable(w io.Writer, doc *evaluator.RunDocument) error {
 	var b bytes.Buffer
 	writeHead(&b, doc)
@@ -56,7 +57,7 @@ func RunTable(w io.Writer, doc *evaluator.RunDocument) error {
 }
 
 func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
-	fmt.Fprintf(b, "evidence: %s", doc.Evidence)
+	fmt.Fprintf(b, "verdict: %s\nevidence: %s", doc.Verdict, doc.Evidence)
 	if doc.Evidence == evaluator.EvidenceSimulated {
 		b.WriteString(" (says nothing about any real model)")
 	}
@@ -64,15 +65,13 @@ func writeHead(b *bytes.Buffer, doc *evaluator.RunDocument) {
 	if doc.Campaign.Registration != "" {
 		fmt.Fprintf(b, "  registration %s\n", doc.Campaign.Registration)
 	}
-	if doc.Freeze != nil {
-		wrap(b, runFreeze(doc.Freeze))
-	}
 	if doc.Partial != nil {
 		wrap(b, "PARTIAL: "+partial(doc.Partial))
 	}
 	fmt.Fprintf(b, "corpus: split %s, %s, %s, %s each\n  %s\n", Clean(doc.Corpus.Split),
 		plural(doc.Corpus.Families, "family", "families"), plural(doc.Corpus.Cases, "case", "cases"), plural(doc.Trials, "trial", "trials"), doc.Corpus.Digest)
 	fmt.Fprintf(b, "model: %s, seed %d\n  prices %s\n", Clean(doc.Model), doc.Seed, doc.Prices)
+	writeFreeze(b, doc.Freeze)
 }
 
 // partial says how much of a campaign its figures cover.
