@@ -165,6 +165,27 @@ type unborn struct{ store.Store }
 
 func (unborn) PutCampaign(context.Context, store.Campaign) error { return errors.New("died") }
 
+// mute takes no row into its seal log.
+type mute struct{ store.Store }
+
+func (mute) AppendSealAfter(context.Context, string, string, []byte) (store.SealRow, error) {
+	return store.SealRow{}, errors.New("disk full")
+}
+
+// TestQ4_WithoutItsRegistrationNoTrialRuns: a registration that cannot be sealed
+// ends the run before anything is stored or called.
+func TestQ4_WithoutItsRegistrationNoTrialRuns(t *testing.T) {
+	t.Parallel()
+	p, st := talkPlan(t, "50"), memStore(t)
+	var calls atomic.Int64
+	if got := runTalk(t.Context(), t, p, mute{st}, &calls, nil); got.err == nil || !strings.Contains(got.err.Error(), "registration of campaign "+p.ID+": disk full") {
+		t.Errorf("%v", got.err)
+	}
+	if _, err := st.Campaign(t.Context(), p.ID); !errors.Is(err, store.ErrNotFound) || calls.Load() != 0 {
+		t.Errorf("stored (%v), %d calls", err, calls.Load())
+	}
+}
+
 func TestQ4_ACrashAfterTheSealDoesNotSealTwice(t *testing.T) {
 	t.Parallel()
 	p, st := talkPlan(t, "50"), memStore(t)
