@@ -123,6 +123,26 @@ func TestQ4_AHoldoutRunsInBatches(t *testing.T) {
 	}
 }
 
+// TestQ4_AChangeBehindTheLastTrialEndsNothing: when the log refuses what it finds
+// behind the last trial, the campaign is stopped and not done, and logs no end.
+func TestQ4_AChangeBehindTheLastTrialEndsNothing(t *testing.T) {
+	t.Parallel()
+	p := heldPlan(t)
+	second := len(p.cases) * len(p.Arms)
+	last := fmt.Sprintf("after true 2 [%d %d]", len(p.controlSeats())+second, second)
+	s := memory.New(memory.Options{})
+	l := &ledger{fail: map[string]bool{last: true}}
+	if err := runSealed(t, p, s, l); err == nil || err.Error() != "stopped at "+last {
+		t.Errorf("error %v", err)
+	}
+	if l.calls[len(l.calls)-1] != last {
+		t.Errorf("calls %v", l.calls)
+	}
+	if c, err := s.Campaign(t.Context(), p.ID); err != nil || c.Status != StatusStopped {
+		t.Errorf("status %q, error %v; want %s", c.Status, err, StatusStopped)
+	}
+}
+
 // TestQ4_NothingIsStoredBeforeTheLogAgrees: a run that is refused leaves no row.
 func TestQ4_NothingIsStoredBeforeTheLogAgrees(t *testing.T) {
 	t.Parallel()

@@ -129,6 +129,30 @@ func TestQ4_AResumeVoidsWhatWasNotVerified(t *testing.T) {
 	sound(t, h.log.rows)
 }
 
+// TestQ4_AChangeInTheLastBatchIsFound: behind the last trial everything is
+// verified once more, and what differs voids the last batch. So it does where a
+// limit stopped the run before its end.
+func TestQ4_AChangeInTheLastBatchIsFound(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, complete := range []bool{true, false} {
+		h := newHeld(t)
+		r := h.run(t, "c_1", nil, nil, "src/a.go")
+		ok(t, r.Enter(ctx, none(2)))
+		ok(t, r.Begin(ctx, false, 2))
+		ok(t, r.Batch(ctx, 1, 2, [][]string{{"a"}, nil}))
+		err := r.After(ctx, complete, 2, [][]string{{"a"}, {"b"}})
+		if !errors.Is(err, ErrHoldout) || !strings.Contains(err.Error(), "file src/a.go: 1 → 2; void results from batch 1 on: 1") {
+			t.Errorf("complete %t: %v", complete, err)
+		}
+		got := HoldoutOf(h.log.rows, "c_1")
+		if !slices.Equal(got.VoidTrials(), []string{"b"}) || got.Whole() {
+			t.Errorf("complete %t: %+v", complete, got)
+		}
+		sound(t, h.log.rows)
+	}
+}
+
 // TestQ4_AnInterruptVoidsNothing: whoever interrupts a run has changed nothing.
 func TestQ4_AnInterruptVoidsNothing(t *testing.T) {
 	t.Parallel()
