@@ -68,6 +68,30 @@ func (l FileLog) append(ctx context.Context, head *string, kind string, body []b
 	return out, nil
 }
 
+// TakeOver appends what the file lacks of rows, a log that goes on from it, and
+// returns how many rows that were: none where the file is the longer one. Where
+// both go on differently, or rows are no chain, nothing is written: ErrLog.
+func (l FileLog) TakeOver(ctx context.Context, rows []Row) (n int, err error) {
+	if faults := checkChain(rows); len(faults) > 0 {
+		return 0, fmt.Errorf("%w: %s; %s is left as it is", ErrLog, faults[0], l.Path)
+	}
+	err = l.locked(ctx, func(file []Row, write func(...Row) error) error {
+		c := Compare(rows, file)
+		switch {
+		case c.Forked:
+			return fmt.Errorf("%w: %s has %d rows in common with the log and goes on differently: they are two logs", ErrLog, l.Path, c.Common)
+		case c.A == 0:
+			return nil
+		}
+		n = c.A
+		return write(rows[c.Common:]...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
 // locked runs f with the rows of the file and a function that appends to it,
 // alone among all processes.
 func (l FileLog) locked(ctx context.Context, f func(rows []Row, write func(...Row) error) error) (err error) {

@@ -83,6 +83,39 @@ func TestQ4_ABrokenFileIsLeftAsItIs(t *testing.T) {
 	}
 }
 
+// TestQ4_AFileTakesOverWhatItLacks, and nothing of a log that is another one or
+// no chain.
+func TestQ4_AFileTakesOverWhatItLacks(t *testing.T) {
+	t.Parallel()
+	rows := logOf(t, story(t))
+	l := FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}
+	for _, upTo := range []int{2, 2, len(rows), 1} {
+		before := len(rowsOf(t, l))
+		n, err := l.TakeOver(t.Context(), rows[:upTo])
+		if want := max(0, upTo-before); err != nil || n != want {
+			t.Errorf("up to row %d of a file of %d: %d, %v, want %d", upTo, before, n, err, want)
+		}
+		if diff := cmp.Diff(rows[:max(before, upTo)], rowsOf(t, l)); diff != "" {
+			t.Errorf("up to row %d (-want +got):\n%s", upTo, diff)
+		}
+	}
+	short := FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}
+	_, err := short.TakeOver(t.Context(), rows[:1])
+	ok(t, err)
+	other := append(slices.Clone(rows[:1]), chained(rows[0], KindUse, []byte(`{"campaign":"c_other"}`)))
+	for name, wrong := range map[string][]Row{"moved": {rows[0], rows[2]}, "edited": {rows[0], {N: 2, Kind: rows[1].Kind, Prev: rows[1].Prev, Digest: rows[1].Digest, Body: []byte("{}")}}} {
+		if n, err := short.TakeOver(t.Context(), wrong); n != 0 || !errors.Is(err, ErrLog) {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+	if n, err := l.TakeOver(t.Context(), other); n != 0 || !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "1 rows in common") {
+		t.Errorf("another log: %d, %v", n, err)
+	}
+	if diff := cmp.Diff(rows[:1], rowsOf(t, short)); diff != "" {
+		t.Errorf("the file that was to take over what is wrong (-want +got):\n%s", diff)
+	}
+}
+
 // fullDisk is a file on a disk that takes only some bytes of a write, or none
 // of a flush.
 type fullDisk struct {

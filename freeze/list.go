@@ -78,7 +78,7 @@ func list(ctx context.Context, root *os.Root, o HashOptions) (*listing, error) {
 // cleanIncludes checks and sorts the included paths.
 func cleanIncludes(paths []string) ([]string, error) {
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("%w: nothing to freeze: name files and folders with freeze.include or --include", ErrPaths)
+		return nil, fmt.Errorf("%w: nothing to freeze: name files and folders with freeze.include of the campaign file or with --include", ErrPaths)
 	}
 	out := make([]string, 0, len(paths))
 	for _, p := range paths {

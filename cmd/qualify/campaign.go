@@ -274,7 +274,7 @@ func (a *app) printCampaign(d *campaignDoc) {
 		row("status", d.Status)
 		row("run by", orDash(d.Owner))
 		row("evidence", d.Evidence)
-		row("trials", fmt.Sprintf("%d of %d done; %d cases, %d trials each", d.Done, d.Planned, len(d.Cases), d.Trials))
+		row("trials", fmt.Sprintf("%d of %d done; %s, %s each", d.Done, d.Planned, plural(len(d.Cases), "case"), plural(d.Trials, "trial")))
 		row("cases", fmt.Sprintf("split %s, include %s%s", d.Filter.Split, strings.Join(d.Filter.Include, " "), exclude))
 		row("seed", strconv.FormatUint(d.Seed, 10))
 		row("under test", orDash(strings.Join(d.UnderTest, ", ")))

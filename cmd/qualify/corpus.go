@@ -198,7 +198,7 @@ func (a *app) printLint(from string, checked int, lines []lint.Finding, asJSON b
 		for _, l := range lines {
 			a.printf("%s\n", oneLine(strings.Join([]string{cmp.Or(l.Where, l.Case, from), l.Rule, l.Text}, ": ")))
 		}
-		a.printf("%d cases checked, %d findings\n", checked, len(lines))
+		a.printf("%s checked, %s\n", plural(checked, "case"), plural(len(lines), "finding"))
 	}
 	if len(lines) > 0 {
 		return verdict(exitFail)

@@ -257,7 +257,7 @@ func (d *doctor) checkCampaign(name string) {
 		if plan.Filter.Split == corpus.SplitHoldout {
 			under = "; holdout cases, which run only with --freeze"
 		}
-		d.ok("campaign", "%s: %d cases, %d arms, %d trials each%s", name, len(plan.Cases), len(plan.Arms), plan.Trials, under)
+		d.ok("campaign", "%s: %s, %s, %s each%s", name, plural(len(plan.Cases), "case"), plural(len(plan.Arms), "arm"), plural(plan.Trials, "trial"), under)
 		d.ok("price", "model %s has one", plan.Model)
 	case errors.As(err, &faults):
 		for _, f := range faults {

@@ -181,7 +181,7 @@ func (a *app) sealLog(s store.Records, path string) freeze.Log {
 		if toStore {
 			from, to = to, from
 		}
-		a.talkf("note: %s took over %d rows of the seal log from %s", to, n, from)
+		a.talkf("note: %s took over %s of the seal log from %s", to, plural(n, "row"), from)
 	}}
 }
 
@@ -249,7 +249,7 @@ func (a *app) findFreeze(ctx context.Context, which, sealLog string) (f freeze.F
 	case 1:
 		return match[0], freeze.Head(rows), nil
 	}
-	return freeze.Frozen{}, "", usagef("%s is the beginning of %d freezes; give more of it", which, len(match))
+	return freeze.Frozen{}, "", usagef("%s is the beginning of %d freezes; give more of it (qualify freeze log lists them)", which, len(match))
 }
 
 func fileExists(path string) bool {

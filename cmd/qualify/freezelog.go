@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -48,6 +49,10 @@ Each of them implies --verify.
 Rows are in the order of the chain. When each was written is what its writer
 said: "(set)" marks a time that SOURCE_DATE_EPOCH set, for a log of evidence that
 is not measured and comes out the same each time.
+
+--seal-log FILE reads the copy in FILE too, and brings it up to the log of the
+store: commands without that flag leave the copy behind, such as gate and report
+on a holdout. Nothing is written when --verify finds a fault.
 
 --sign KEYFILE signs all rows, prints the checkpoint (a C2SP checkpoint in a
 signed note) and appends it to the log. --new-key FILE makes a key: the private
@@ -106,9 +111,28 @@ func (a *app) freezeLog(ctx context.Context, file string, f logFlags) error {
 		}
 	}
 	if f.verifies() {
-		return a.verifyLog(ctx, rows, f)
+		err = a.verifyLog(ctx, rows, f)
+	} else {
+		err = a.printLog(rows, f)
 	}
-	return a.printLog(rows, f)
+	if err != nil || f.sealLog == "" {
+		return err
+	}
+	return a.bringUp(ctx, f.sealLog, rows)
+}
+
+// bringUp appends to the copy of the log in a file what it lacks of rows. A file
+// that lacks nothing need not be writable.
+func (a *app) bringUp(ctx context.Context, path string, rows []freeze.Row) error {
+	log := freeze.FileLog{Path: path}
+	if file, err := log.SealLog(ctx); err != nil || len(file) >= len(rows) {
+		return err
+	}
+	n, err := log.TakeOver(ctx, rows)
+	if n > 0 {
+		a.talkf("note: %s took over %s of the seal log from the store", path, plural(n, "row"))
+	}
+	return err
 }
 
 // logRows reads the log of a file alone, or of the store with its copy.
@@ -245,7 +269,7 @@ func (a *app) verifyLog(ctx context.Context, rows []freeze.Row, f logFlags) erro
 		case c.Forked:
 			add("%s: %d rows in common, then both go on differently: the log has forked or was edited", other, c.Common)
 		case c.B > 0:
-			add("%s: has %s more: this log was cut off, or is an older copy; --seal-log brings a copy up from its store", other, plural(c.B, "row"))
+			add("%s: has %s more: this log was cut off, or is an older copy; freeze log --seal-log FILE brings a copy up from its store", other, plural(c.B, "row"))
 		case c.A > 0:
 			a.talkf("note: %s is an older copy: it has the first %d of %d rows", other, c.Common, len(rows))
 		}
@@ -288,7 +312,8 @@ func (a *app) printLogFaults(v freeze.Verification, asJSON bool) error {
 		if v.Signed > 0 {
 			signed = fmt.Sprintf("the first %d under a signed checkpoint", v.Signed)
 		}
-		a.printf("%s, %s, %s, %s\nhead %s\n", plural(v.Rows, "row"), signed, plural(v.Openings, "holdout opening"), plural(len(v.Faults), "fault"), v.Head)
+		a.printf("%s, %s, %s, %s\nhead %s\n", plural(v.Rows, "row"), signed, plural(v.Openings, "holdout opening"), plural(len(v.Faults), "fault"),
+			cmp.Or(v.Head, "none"))
 	}
 	if len(v.Faults) > 0 {
 		return verdict(exitFail)

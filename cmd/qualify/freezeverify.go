@@ -256,7 +256,7 @@ func (a *app) showFreeze(doc freezeDoc, files bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Corpus.Splits)) {
 		s := m.Corpus.Splits[name]
-		line("split", "%s  %s, %d cases, %d with gold", s.Digest, name, len(s.Cases), len(s.Gold))
+		line("split", "%s  %s, %s, %d with gold", s.Digest, name, plural(len(s.Cases), "case"), len(s.Gold))
 	}
 	if m.Corpus.Sealed != nil {
 		line("corpus", "%s  sealed file, %s findings in its audit", m.Corpus.Sealed["file"], m.Corpus.Sealed["lint/findings"])

@@ -344,7 +344,7 @@ func (a *app) estimate(p *campaigns.Plan, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(doc)
 	}
-	a.printf("campaign %s: %d cases, %d arms, %d trials in %d allotments\n", p.ID, doc.Cases, doc.Arms, trials, len(triples))
+	a.printf("campaign %s: %s, %s, %s in %s\n", p.ID, plural(doc.Cases, "case"), plural(doc.Arms, "arm"), plural(trials, "trial"), plural(len(triples), "allotment"))
 	a.printf("at most %s USD (the sum of all trial budgets); ceiling_usd %s\n", usd(sum), usd(p.CapMicros))
 	return nil
 }

@@ -146,7 +146,7 @@ func resultStatement(subjects []Resource, d *gate.Document, simulation bool, fig
 	case simulation:
 		s.PredicateType = PredicateSimulation
 	case s.Predicate.Result == Passed && !measured:
-		return nil, fmt.Errorf("%w: the evidence is %s, so the result can be PASSED only as a result of simulation", ErrRefused, d.Evidence)
+		return nil, fmt.Errorf("%w: the evidence is %s, so the result can be PASSED only as a result of simulation (attest sign --simulation)", ErrRefused, d.Evidence)
 	case s.Predicate.Result == Passed && d.Freeze.ID == "":
 		return nil, fmt.Errorf("%w: the verdict names no freeze, so nothing shows what passed", ErrRefused)
 	}
