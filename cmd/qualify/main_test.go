@@ -22,7 +22,29 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"qualify": main})
+	testscript.Main(plainCommand{m}, map[string]func(){"qualify": main})
+}
+
+// plainCommand runs the tests with a command qualify that is built without the
+// race detector, which makes hundreds of processes several times slower and finds
+// little that the same code does not show inside this one. QUALIFY_LONG=1 keeps
+// it.
+type plainCommand struct{ tests *testing.M }
+
+// Run implements testscript.TestingM.
+func (p plainCommand) Run() int {
+	if underRace && os.Getenv("QUALIFY_LONG") == "" {
+		bin, err := buildQualify()
+		if err == nil {
+			err = os.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(filepath.Dir(bin))
+	}
+	return p.tests.Run()
 }
 
 // TestScripts runs the command as its users do. The script command
