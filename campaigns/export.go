@@ -64,10 +64,17 @@ type exporter struct {
 	artifacts map[string]trace.Artifact
 }
 
-// run writes, for each revision in order: the effects of operations that
+func (x *exporter) run() error {
+	if err := x.records(); err != nil {
+		return err
+	}
+	return x.end()
+}
+
+// records writes, for each revision in order: the effects of operations that
 // earlier revisions created, then the operation the event reports on, the
 // event itself, and what the machine decided.
-func (x *exporter) run() error {
+func (x *exporter) records() error {
 	ops := make(map[string]store.Op, len(x.log.Ops))
 	for _, op := range x.log.Ops {
 		ops[op.ID] = op
@@ -105,7 +112,7 @@ func (x *exporter) run() error {
 			}
 		}
 	}
-	return x.end()
+	return nil
 }
 
 func (x *exporter) effectsBefore(rev int64, ops map[string]store.Op) error {

@@ -80,6 +80,7 @@ type verifier struct {
 	heads   map[string]sums        // by room
 	open    map[accountOf]sums     // by ceiling: held by open and by released allotments, charged by released
 	entries map[string][2]sums     // by allotment: what the ledger granted and what it returned
+	drew    map[string]string      // by allotment: the campaign that its rows of the ledger name
 	overrun map[accountOf][]string // by ceiling, from the ledger
 }
 
@@ -96,7 +97,7 @@ func verifyBudget(ctx context.Context, s store.Store, only string) (*budgetVerif
 		only:  only,
 		doc:   &budgetVerifyDoc{Schema: schemaRef{"qualify.budget-verify", 1}, Faults: []budgetFault{}},
 		rooms: map[string]sums{}, heads: map[string]sums{}, open: map[accountOf]sums{}, entries: map[string][2]sums{},
-		overrun: map[accountOf][]string{},
+		overrun: map[accountOf][]string{}, drew: map[string]string{},
 	}
 	for _, step := range []func(context.Context, store.Store) error{v.checkRooms, v.readLedger, v.checkCampaigns, v.checkCeilings} {
 		if err := step(ctx, s); err != nil {
@@ -173,29 +174,47 @@ func (v *verifier) readLedger(ctx context.Context, s store.Store) error {
 		return err
 	}
 	v.doc.LedgerRows = len(rows)
-	for _, r := range rows {
+	for i := range rows {
+		r := &rows[i]
 		at := accountOf{r.Ceiling, r.Funds}
-		e := v.entries[r.Ref]
 		switch r.Kind {
-		case "allot":
-			e[0].charged += r.DeltaCharged
-			e[0].held += r.DeltaHeld
-		case "overrun":
-			v.overrun[at] = append(v.overrun[at], r.Ref)
-			e[1].charged += r.DeltaCharged
-			e[1].held += r.DeltaHeld
-		case "release":
-			e[1].charged += r.DeltaCharged
-			e[1].held += r.DeltaHeld
+		case "allot", "release", "overrun":
+			v.readEntry(r)
+		case "ceiling", "grant":
+			if r.Ref != "" || r.Campaign != "" {
+				v.fault("ceiling", r.Ceiling, "row %d of the ledger is a %s, and names %q of campaign %q", r.N, r.Kind, r.Ref, r.Campaign)
+			}
 		case "ack":
+			if r.Campaign != "" {
+				v.fault("ceiling", r.Ceiling, "row %d of the ledger acknowledges an overrun, and names campaign %s", r.N, r.Campaign)
+			}
 			v.overrun[at] = slices.DeleteFunc(v.overrun[at], func(ref string) bool { return ref == r.Ref })
-			continue
 		default:
-			continue
+			v.fault("ceiling", r.Ceiling, "row %d of the ledger is a %q, which this version does not know", r.N, r.Kind)
 		}
-		v.entries[r.Ref] = e
 	}
 	return nil
+}
+
+// readEntry takes in a row about an allotment. All its rows name one campaign.
+func (v *verifier) readEntry(r *store.LedgerRow) {
+	e := v.entries[r.Ref]
+	side := &e[1]
+	if r.Kind == "allot" {
+		side = &e[0]
+	}
+	side.charged += r.DeltaCharged
+	side.held += r.DeltaHeld
+	v.entries[r.Ref] = e
+	if r.Kind == "overrun" {
+		at := accountOf{r.Ceiling, r.Funds}
+		v.overrun[at] = append(v.overrun[at], r.Ref)
+	}
+	if before, ok := v.drew[r.Ref]; ok && before != r.Campaign {
+		v.fault("allotment", r.Ref, "row %d of the ledger names campaign %s, an earlier one %s", r.N, r.Campaign, before)
+		return
+	}
+	v.drew[r.Ref] = r.Campaign
 }
 
 // checkCampaigns compares allotments with the ledger and with their rooms, and
@@ -261,6 +280,9 @@ func (v *verifier) checkAllotment(a *store.Allotment) {
 	v.doc.Allotments++
 	e := v.entries[a.ID]
 	delete(v.entries, a.ID)
+	if c, ok := v.drew[a.ID]; ok && c != a.Campaign {
+		v.fault("allotment", a.ID, "is of campaign %s; the ledger says %s", a.Campaign, c)
+	}
 	if want := (sums{0, a.Sum}); e[0] != want {
 		v.fault("allotment", a.ID, "draws %s; the ledger held %s, charged %s", usd(a.Sum), usd(e[0].held), usd(e[0].charged))
 	}

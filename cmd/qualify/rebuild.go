@@ -22,6 +22,9 @@ type rebuilding struct {
 	// compares the state digest of every revision, names the first that
 	// differs, and returns the trace that the rows stand for.
 	trace func(context.Context, store.Trial) ([]byte, error)
+	// withheld compares the room of a trial with its trace where contents are
+	// withheld.
+	withheld func(context.Context, store.Trial, []byte) error
 }
 
 var errNotPlanned = errors.New("the campaign's plan has no such trial")
@@ -65,6 +68,13 @@ func (a *app) rebuildRooms(s store.Store, camp store.Campaign, corpusName string
 			return nil, errNotPlanned
 		}
 		return plan.Retrace(ctx, s, seat)
+	}
+	r.withheld = func(ctx context.Context, t store.Trial, content []byte) error {
+		seat, ok := seats[t.Key]
+		if !ok {
+			return errNotPlanned
+		}
+		return plan.CheckWithheld(ctx, s, seat, content)
 	}
 	return r, nil
 }

@@ -242,6 +242,25 @@ func (s stage) forgeries() []forgery {
 			delete(e.parts, bodiesPart(key))
 			e.doc(t, roomPart(key), func(o object) { o["bodies"] = 0 })
 		}},
+		{name: "a message waits that nobody sent", by: "traces", words: "waits to be delivered, and revision", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, roomPart(key), func(o object) {
+				outbox, _ := o["outbox"].([]any)
+				m, _ := outbox[0].(object)
+				within(t, m, "body")["status"] = "blocked"
+			})
+		}},
+		{name: "a call at another time", by: "traces", words: "was dispatched at another time", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, roomPart(key), func(o object) { last(t, o, "ops")["dispatched_at_us"] = 1 })
+		}},
+		{name: "an overrun is acknowledged that was none", by: "traces", words: "an overrun is acknowledged", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, roomPart(key), func(o object) { last(t, o, "ops")["acknowledged"] = true })
+		}},
+		{name: "an effect at another place", by: "traces", words: "stands at place 0", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, roomPart(key), func(o object) { last(t, o, "effects")["n"] = 1 })
+		}},
+		{name: "more money for a room", by: "traces", words: "its limit is 0.20001, that of the trial 0.20", edit: func(t *testing.T, e, _ *exhibit) {
+			e.doc(t, roomPart(key), func(o object) { within(t, o, "head", "money")["limit"] = 200_010 })
+		}},
 
 		// the seal log, chained anew each time
 		{name: "the opening is left out", words: "the computed verdict differs at exit", judged: true, edit: func(t *testing.T, e, _ *exhibit) {
@@ -309,6 +328,12 @@ func (s stage) forgeries() []forgery {
 				first, _ := all[0].(object)
 				lower(t, first, "charged")
 			})
+		}},
+		{name: "another campaign got the rest back", by: "account", words: "of the ledger names campaign c_other, an earlier one c_", edit: func(t *testing.T, e, _ *exhibit) {
+			e.ledgerRow(t, "release", func(o object) { o["campaign"] = "c_other" })
+		}},
+		{name: "a ceiling for a purpose", by: "account", words: `is a ceiling, and names "of the owner's choice"`, edit: func(t *testing.T, e, _ *exhibit) {
+			e.ledgerRow(t, "ceiling", func(o object) { o["ref"] = "of the owner's choice" })
 		}},
 		{name: "a higher limit", words: "differs at budget.limit_micros", judged: true, edit: func(t *testing.T, e, _ *exhibit) {
 			e.doc(t, accountPart, func(o object) {
@@ -579,7 +604,22 @@ func withholdings() []forgery {
 			}
 		}
 	}
+	const key = "shed-loans-01/planner/0"
+	room := func(edit func(*testing.T, object)) func(*testing.T, *exhibit, *exhibit) {
+		return func(t *testing.T, e, _ *exhibit) {
+			t.Helper()
+			e.doc(t, roomPart(key), func(o object) { edit(t, o) })
+		}
+	}
 	return []forgery{
+		{name: "an effect is left out", by: "traces", words: "of the trace is not that of the room", edit: room(func(_ *testing.T, o object) { delete(o, "effects") })},
+		{name: "an effect on another target", by: "traces", words: "effect 2 of the trace is not that of the room", edit: room(func(t *testing.T, o object) { last(t, o, "effects")["target"] = "barrow" })},
+		{name: "a call by another agent", by: "traces", words: "of the trace is not that of the room", edit: room(func(t *testing.T, o object) { last(t, o, "ops")["agent"] = "nobody" })},
+		{name: "another reply", by: "traces", words: "the event differs from the receipt", edit: room(func(t *testing.T, o object) {
+			within(t, last(t, o, "ops"), "receipt", "result", "reply", "text")["len"] = 1
+		})},
+		{name: "another end", by: "traces", words: "the trace ends at", edit: room(func(t *testing.T, o object) { within(t, o, "head")["termination"] = "exhausted" })},
+		{name: "another machine", by: "traces", words: "is not that of the room, whose machine is other@1", edit: room(func(t *testing.T, o object) { within(t, o, "head")["machine"] = "other@1" })},
 		{name: "nothing is said to be withheld", by: "container", words: "is missing", edit: func(t *testing.T, e, _ *exhibit) {
 			e.withheld = nil
 			e.doc(t, campaignPart, func(o object) { o["bodies_withheld"] = false })

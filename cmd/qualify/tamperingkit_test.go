@@ -462,3 +462,27 @@ func (e *exhibit) refreeze(t *testing.T, edit func(object)) {
 		return rows
 	})
 }
+
+// ledgerRow edits the first row of a kind.
+func (e *exhibit) ledgerRow(t *testing.T, kind string, edit func(object)) {
+	t.Helper()
+	e.lines(t, ledgerPart, func(all []object) []object {
+		i := slices.IndexFunc(all, func(o object) bool { return o["kind"] == kind })
+		if i < 0 {
+			t.Fatalf("the ledger has no row %s", kind)
+		}
+		edit(all[i])
+		return all
+	})
+}
+
+// last is the last object of a list.
+func last(t *testing.T, o object, list string) object {
+	t.Helper()
+	all, _ := o[list].([]any)
+	if len(all) == 0 {
+		t.Fatalf("no %s", list)
+	}
+	item, _ := all[len(all)-1].(object)
+	return item
+}

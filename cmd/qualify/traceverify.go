@@ -144,7 +144,8 @@ func (a *app) verifyStored(ctx context.Context, s store.Store, camp store.Campai
 			var again []byte
 			switch again, err = rebuild.trace(ctx, *t); {
 			case errors.Is(err, runtime.ErrWithheld):
-				v.Withheld, err = err.Error(), nil
+				v.Withheld = err.Error()
+				err = rebuild.withheld(ctx, *t, content)
 			case err == nil && !bytes.Equal(again, content):
 				err = errors.New("the stored trace is not the one that the room's rows stand for")
 			}
@@ -186,6 +187,13 @@ func checkRoom(ctx context.Context, s store.Store, t *store.Trial) (absent int, 
 	case snap == nil:
 	case snap.Rev < 0 || snap.Rev >= int64(len(rows)) || rows[snap.Rev].Machine != snap.Machine || rows[snap.Rev].StateDigest != engine.Digest(snap.State):
 		return 0, fmt.Errorf("room %s: the snapshot is not the state of its revision", t.Room)
+	}
+	outbox, err := s.Outbox(ctx, t.Room)
+	if err != nil {
+		return 0, fmt.Errorf("outbox of room %s: %w", t.Room, err)
+	}
+	if err := checkBeside(&l.Head, rows, l.Ops, l.Effects, outbox, t.Money.Limit); err != nil {
+		return 0, fmt.Errorf("room %s: %w", t.Room, err)
 	}
 	named := map[string]bool{}
 	for i := range rows {
