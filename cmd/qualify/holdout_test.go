@@ -176,6 +176,10 @@ func TestR62_Q4_OneChangedByteStopsTheHoldout(t *testing.T) {
 	if got := kindsOf(h.rows(t)); got[len(got)-1] != freeze.KindUse {
 		t.Errorf("scoring is no use in the log: %v", got)
 	}
+	editFile(t, h.path("qualify/policy.yaml"), "margin: 0.10", "margin: 0.11")
+	if _, doc := h.gate(t, "demo"); stateOf(t, &doc, gate.CheckFreeze) != gate.CheckBroken {
+		t.Errorf("judged by a policy that is not the frozen one: %+v", doc.Preconditions)
+	}
 }
 
 // TestQ4_AnotherPromptOrBinaryStopsTheHoldout: prompts and the binary cannot

@@ -19,7 +19,8 @@ const (
 )
 
 // TestQ6_TheOracleMissesEveryAction: the gold run with one action left out or
-// changed fails something, or the audit says so. (Done twice: TestQ6_AnActionDoneTwice.)
+// changed fails something, or the audit says so. (Done twice: the next test, and
+// TestQ6_AnActionDoneTwice.)
 func TestQ6_TheOracleMissesEveryAction(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -78,5 +79,19 @@ func TestQ6_TheOracleMissesEveryAction(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestQ6_TheAuditDoesEachActionTwice: a repeat is a duplicate unless gold wants
+// two, and then the gold run itself, which makes one, is at fault too.
+func TestQ6_TheAuditDoesEachActionTwice(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, f := range run(t, nil, []string{noted, "  - {tool: note, args: {to: ana}, times: 2}"}) {
+		got = append(got, f.Rule+": "+f.Text)
+	}
+	const want = lint.RuleUnproven + ": the gold run that does step s3 twice fails nothing"
+	if !slices.Contains(got, want) {
+		t.Errorf("findings %q, want %q among them", got, want)
 	}
 }
