@@ -173,11 +173,7 @@ func TestQ4_Q8_TheProtocolPageIsTrue(t *testing.T) {
 	if err != nil {
 		t.Skip("no sh: the page is for a POSIX shell")
 	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "qualify"), repoRoot+"/cmd/qualify")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := buildQualify(t)
 	steps, err := pageSteps(readPage(t, protocolPage))
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +207,17 @@ func TestQ4_Q8_TheProtocolPageIsTrue(t *testing.T) {
 			t.Errorf("the page does not run qualify %s", want)
 		}
 	}
+}
+
+// buildQualify builds the command from this source and returns its folder.
+func buildQualify(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "qualify"), repoRoot+"/cmd/qualify")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return bin
 }
 
 // environWithout is the environment without the variables of a prefix.
