@@ -350,6 +350,12 @@ func TestQ4_ASecondCampaignIsRefused(t *testing.T) {
 	if n := count(h.rows(t), freeze.KindOpening); n != 2 {
 		t.Errorf("%d openings, want 2", n)
 	}
+	_, first := h.gate(t, registered(t, rows)) // whose holdout has been seen twice by now
+	for _, c := range first.Preconditions {
+		if c.ID == gate.CheckHoldout && (c.State != gate.CheckBroken || !strings.Contains(c.Reasons[0].Text, "opened 2 times under freeze "+h.id)) {
+			t.Errorf("the first campaign after the second: %+v", c)
+		}
+	}
 }
 
 // TestQ4_ACrashOpensOnce ends the process after each of the first writes of a
