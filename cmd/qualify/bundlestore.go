@@ -61,7 +61,7 @@ func openBundle(name string) (*bundleStore, error) {
 // openBundleStore opens the bundle of --store.
 func openBundleStore(name string, access storeAccess) (store.Store, error) {
 	if access != existing {
-		return nil, failf(exitRefused, "--store bundle:%s: a bundle is never written to; name a store with sqlite:PATH", name)
+		return nil, neverWritten(name)
 	}
 	b, err := openBundle(name)
 	if err != nil {
@@ -71,6 +71,10 @@ func openBundleStore(name string, access storeAccess) (store.Store, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+func neverWritten(name string) error {
+	return failf(exitRefused, "--store bundle:%s: a bundle is never written to; name a store with sqlite:PATH", name)
 }
 
 // readBundle checks the container. Call done when the bundle is not needed any
@@ -121,7 +125,7 @@ func isZstd(f io.ReaderAt) (bool, error) {
 func unpack(in *os.File, name string) (tar *os.File, done func() error, err error) {
 	tar, err = os.CreateTemp("", "qualify-bundle-*")
 	if err != nil {
-		return nil, in.Close, fmt.Errorf("room to unpack %s: %w", name, err)
+		return nil, in.Close, usagef("%s is unpacked to the folder for temporary files, and %w; set TMPDIR to a folder that takes files", name, err)
 	}
 	gone := os.Remove(tar.Name()) == nil
 	done = func() error {

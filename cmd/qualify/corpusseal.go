@@ -210,6 +210,7 @@ func recipients(to []string) (out []age.Recipient, files []string, err error) {
 
 func (a *app) corpusUnsealCmd() *cobra.Command {
 	var out string
+	var keys []string
 	c := &cobra.Command{
 		Use:   "unseal FILE --key KEY -o FOLDER",
 		Short: "Write a sealed corpus out as a new folder",
@@ -221,11 +222,12 @@ corpora as they are, in memory.`,
 			if out == "" {
 				return usagef("%sname the new FOLDER with -o%s", inCommand(c), seeHelp(c))
 			}
+			a.corpusKeys.paths = append(a.corpusKeys.paths, keys...)
 			return a.corpusUnseal(args[0], out)
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "new `FOLDER` to write")
-	c.Flags().StringArrayVar(&a.corpusKeys.paths, "key", nil, "`FILE` with the key; the same as --corpus-key")
+	c.Flags().StringArrayVar(&keys, "key", nil, "`FILE` with the key; the same as --corpus-key")
 	return c
 }
 

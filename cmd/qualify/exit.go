@@ -81,6 +81,8 @@ func exitCode(err error) int {
 		{store.ErrCorrupt, exitUsage},
 		{store.ErrFull, exitLimit},
 		{syscall.ENOSPC, exitLimit},
+		{syscall.EDQUOT, exitLimit},
+		{syscall.EFBIG, exitLimit},
 		{store.ErrBelowSpent, exitUsage},
 		{store.ErrNotFound, exitUsage},
 		{fs.ErrNotExist, exitUsage},
@@ -121,8 +123,11 @@ func report(stderr io.Writer, err error) int {
 			text += "; run as a user who may write to it, or name another with --store"
 		}
 	case exitLimit:
-		if errors.Is(err, store.ErrFull) || errors.Is(err, syscall.ENOSPC) {
+		switch {
+		case errors.Is(err, store.ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 			text += "; what was stored is safe: make room, then run the same command again"
+		case errors.Is(err, syscall.EFBIG):
+			text += "; what was stored is safe: raise the limit on the size of files (ulimit -f), then run the same command again"
 		}
 	}
 	// A stderr that cannot be written to leaves the exit code as the message.

@@ -91,6 +91,11 @@ func (a *app) initDir(ctx context.Context, to starter, limit int64, asked bool) 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return usagef("%w", err)
 	}
+	if u, err := parseStoreURL(a.storeURL); err != nil {
+		return err
+	} else if u.bundle {
+		return neverWritten(u.path)
+	}
 	cases, err := to.corpus()
 	if err != nil {
 		return err

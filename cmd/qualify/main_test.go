@@ -155,6 +155,8 @@ func TestExitCodes(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, exitUsage},
 		{fmt.Errorf("commit: %w", store.ErrFull), exitLimit},
 		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, exitLimit},
+		{&fs.PathError{Op: "write", Path: "x", Err: syscall.EFBIG}, exitLimit},
+		{&fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}, exitLimit},
 		{fmt.Errorf("room r: %w", engine.Errorf(engine.CodeVersionMismatch, "made by a@1, this is a@2")), exitRefused},
 		{engine.Errorf(engine.CodeConflict, "rows differ"), exitInternal},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, exitUsage},
