@@ -91,10 +91,10 @@ and files that cannot be read.`,
 	fl.BoolVar(&f.passed, "require-passed", false, "the result must be PASSED, by measured evidence")
 	fl.BoolVar(&f.recompute, "recompute", false, "compute the verdict anew from the traces in the store")
 	fl.StringVar(&f.policy, "policy", "", "with --recompute: policy `FILE` or builtin:NAME that judged")
-	corpusFlag(c, &f.corpus)
+	campaignCorpusFlag(c, &f.corpus)
 	fl.StringVar(&f.traces, "traces", "", "compute the verdict anew from the trace files in `FOLDER`")
 	fl.StringVar(&f.campaign, "campaign", "", "with --traces: campaign `FILE` or builtin:NAME that ran")
-	sealLogFlag(c, &f.seal)
+	sealLogReadFlag(c, &f.seal)
 	fl.BoolVar(&f.json, "json", false, "print one JSON document")
 	return c
 }

@@ -45,7 +45,7 @@ content differs between the two is not paired.`,
 			})
 		},
 	}
-	corpusFlag(c, &corpusA)
+	campaignCorpusFlag(c, &corpusA)
 	c.Flags().StringVar(&corpusB, "corpus-b", "", "`FOLDER` of the corpus of B, where it is another (that of --corpus)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c

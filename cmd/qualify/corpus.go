@@ -24,6 +24,14 @@ func corpusFlag(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "corpus", builtinName, "`FOLDER` of the corpus, a sealed file, or builtin")
 }
 
+// campaignCorpusFlag adds --corpus to a command on a stored campaign, whose
+// corpus a bundle brings along.
+func campaignCorpusFlag(c *cobra.Command, name *string) {
+	corpusFlag(c, name)
+	f := c.Flags().Lookup("corpus")
+	f.Usage, f.DefValue = f.Usage+" (that of the bundle, or builtin)", ""
+}
+
 // caseLine is one case in a list.
 type caseLine struct {
 	ID     string   `json:"id"`

@@ -27,6 +27,11 @@ func sealLogFlag(c *cobra.Command, path *string) {
 	c.Flags().StringVar(path, "seal-log", "", "keep a copy of the seal log in `FILE`, for a repository")
 }
 
+// sealLogReadFlag adds --seal-log to a command that writes no row.
+func sealLogReadFlag(c *cobra.Command, path *string) {
+	c.Flags().StringVar(path, "seal-log", "", "also read the copy of the seal log in `FILE`")
+}
+
 // freezeFault gives errors of package freeze their exit codes.
 func freezeFault(err error) error {
 	switch {

@@ -50,7 +50,7 @@ between two freezes, and no evidence. A holdout is never verified like that.`,
 	c.Flags().StringVar(&root, "root", ".", "frozen `FOLDER`")
 	c.Flags().StringVar(&cache, "incremental", "", "remember digests in `FILE` and read only what may have changed; no evidence")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	sealLogFlag(c, &sealLog)
+	sealLogReadFlag(c, &sealLog)
 	return c
 }
 
@@ -139,7 +139,7 @@ differ, as diff does.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	sealLogFlag(c, &sealLog)
+	sealLogReadFlag(c, &sealLog)
 	return c
 }
 
@@ -227,7 +227,7 @@ itself is printed, in the canonical form whose digest is the id.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().BoolVar(&asManifest, "manifest", false, "print the manifest in canonical form")
 	c.Flags().BoolVar(&files, "files", false, "list every file")
-	sealLogFlag(c, &sealLog)
+	sealLogReadFlag(c, &sealLog)
 	return c
 }
 

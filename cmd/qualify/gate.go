@@ -73,14 +73,14 @@ Exit 0 PASS, 1 FAIL or no such attestation, 2 INCONCLUSIVE; with --plan 0.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.policy, "policy", policyPrefix+gate.PolicyDefault, "policy `FILE`, or "+policyPrefix+strings.Join(gate.BuiltinNames(), ", "+policyPrefix))
+	policyFlag(c, &f.policy)
 	fl.BoolVar(&f.plan, "plan", false, "print what each rule needs to be able to pass, before money is spent")
 	fl.BoolVar(&f.printDefault, "print-default", false, "print the default policy, or that of --policy, and stop")
 	fl.StringVar(&f.format, "format", formatTable, "`FORMAT`: "+strings.Join(gateFormats, ", "))
 	fl.BoolVar(&f.json, "json", false, "print one JSON document")
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML, one test case a rule, to `FILE`")
 	fl.StringVar(&f.summary, "summary", "", "also append Markdown to `FILE`, such as $GITHUB_STEP_SUMMARY")
-	corpusFlag(c, &f.corpus)
+	campaignCorpusFlag(c, &f.corpus)
 	f.require.add(c)
 	return c
 }

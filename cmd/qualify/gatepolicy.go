@@ -7,10 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/engine/store"
 	"github.com/agentrooms/qualify/evaluator/gate"
 )
+
+// policyFlag adds --policy to a command that judges a stored campaign.
+func policyFlag(c *cobra.Command, name *string) {
+	builtins := policyPrefix + strings.Join(gate.BuiltinNames(), ", "+policyPrefix)
+	c.Flags().StringVar(name, "policy", policyPrefix+gate.PolicyDefault,
+		"policy `FILE`, or "+builtins+" (the registered one, or "+policyPrefix+gate.PolicyDefault+")")
+	c.Flags().Lookup("policy").DefValue = ""
+}
 
 // policyReader reads the policy that a campaign file in the folder base names,
 // takes over what it asks, and plans its verdict.

@@ -156,10 +156,13 @@ func checkWords(c pageCommand) (*cobra.Command, error) {
 		return nil, unknownCommand(cmd, args[0])
 	case group && c.whole && cmd.Flags().NFlag() == 0:
 		return nil, errors.New("a group of commands, not one of them")
-	case !c.whole || bad != nil || none != nil || len(c.or) > 0:
-		return cmd, nil
 	}
-	return cmd, cmd.ValidateArgs(args)
+	if c.whole && bad == nil && len(c.or) == 0 {
+		err = cmd.ValidateArgs(args)
+	} else {
+		err = nil
+	}
+	return cmd, err
 }
 
 // pages are the files that show commands to users.

@@ -84,7 +84,7 @@ In a cancelled campaign the trials that are missing count as failures.`,
 	c.Flags().StringVar(&format, "format", formatTable, "`FORMAT`: "+strings.Join(reportFormats, ", "))
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of stdout, replacing it")
-	corpusFlag(c, &corpusName)
+	campaignCorpusFlag(c, &corpusName)
 	return c
 }
 

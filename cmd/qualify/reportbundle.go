@@ -70,8 +70,8 @@ counts. Packing it anew, with another level of zstd or none, changes nothing.`,
 	fl.StringVarP(&f.out, "output", "o", "", "write to `FILE`, replacing it")
 	fl.StringSliceVar(&f.withhold, "withhold", nil, "leave `WHAT` out: "+withheldBodies)
 	fl.BoolVar(&f.wholeCorpus, "whole-corpus", false, "hold the cases of other splits too")
-	fl.StringVar(&f.policy, "policy", policyPrefix+gate.PolicyDefault, "policy `FILE` or builtin:NAME, as for qualify gate")
-	corpusFlag(c, &f.corpus)
+	policyFlag(c, &f.policy)
+	campaignCorpusFlag(c, &f.corpus)
 	return c
 }
 

@@ -70,7 +70,7 @@ says that the states were not rebuilt. Exit 1 when anything is wrong.`,
 		},
 	}
 	c.Flags().StringVar(&campaign, "campaign", "", "campaign `NAME` or id in the store (the newest)")
-	corpusFlag(c, &corpusName)
+	campaignCorpusFlag(c, &corpusName)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
