@@ -42,7 +42,7 @@ func (p plainCommand) Run() int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(filepath.Dir(bin))
+		defer func() { _ = os.RemoveAll(filepath.Dir(bin)) }()
 	}
 	return p.tests.Run()
 }
