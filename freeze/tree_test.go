@@ -438,17 +438,61 @@ func TestQ4_OnlyACacheTakesFilesAsUnchanged(t *testing.T) {
 	}
 }
 
+// manyFiles is a folder of 100,000 files of 2 KB in 1,000 folders.
+func manyFiles(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range 100_000 {
+		if i%100 == 0 {
+			ok(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint(i/10_000), fmt.Sprint(i/100)), 0o755))
+		}
+		name := filepath.Join(dir, fmt.Sprint(i/10_000), fmt.Sprint(i/100), fmt.Sprint("file", i, ".go"))
+		ok(t, os.WriteFile(name, fmt.Appendf(nil, "package x\n// %d\n%s", i, strings.Repeat("line\n", 400)), 0o644))
+	}
+	return dir
+}
+
+// TestQ4_AHundredThousandFiles are read whole in less than a minute, which is
+// several times what it takes (BenchmarkTree), and none of them again with a cache
+// when nothing has changed; the digests are the same.
+func TestQ4_AHundredThousandFiles(t *testing.T) { // not parallel: it measures
+	if os.Getenv("QUALIFY_LONG") == "" {
+		t.Skip("it makes 100,000 files; set QUALIFY_LONG")
+	}
+	dir, at := manyFiles(t), time.Now().Add(time.Hour)
+	var read atomic.Int64
+	probe := func(op, _ string) error {
+		if op == "open" {
+			read.Add(1)
+		}
+		return nil
+	}
+	verified := func(data []byte) ([]Tree, []byte, time.Duration) {
+		c, err := NewCache(data, at)
+		ok(t, err)
+		read.Store(0)
+		began := time.Now()
+		trees := hashed(t, dir, HashOptions{Cache: c, probe: probe})
+		took := time.Since(began)
+		kept, err := c.Bytes()
+		ok(t, err)
+		return trees, kept, took
+	}
+	whole, kept, first := verified(nil)
+	if n := read.Load(); n != 100_000 || len(whole[0].Files) != 100_000 || first > time.Minute {
+		t.Errorf("%d files read, %d listed, in %s", n, len(whole[0].Files), first)
+	}
+	again, _, second := verified(kept)
+	if n := read.Load(); n != 0 || again[0].H1 != whole[0].H1 || second > time.Minute {
+		t.Errorf("nothing changed: %d files read in %s, h1 %s and %s", n, second, again[0].H1, whole[0].H1)
+	}
+	t.Logf("whole %s, incremental %s", first, second)
+}
+
 // BenchmarkTree hashes 100,000 files in 1,000 folders, with every byte read and
 // with a cache.
 func BenchmarkTree(b *testing.B) {
-	dir := b.TempDir()
-	for i := range 100_000 {
-		if i%100 == 0 {
-			ok(b, os.MkdirAll(filepath.Join(dir, fmt.Sprint(i/10_000), fmt.Sprint(i/100)), 0o755))
-		}
-		name := filepath.Join(dir, fmt.Sprint(i/10_000), fmt.Sprint(i/100), fmt.Sprint("file", i, ".go"))
-		ok(b, os.WriteFile(name, fmt.Appendf(nil, "package x\n// %d\n%s", i, strings.Repeat("line\n", 400)), 0o644))
-	}
+	dir := manyFiles(b)
 	b.Run("whole", func(b *testing.B) {
 		for b.Loop() {
 			hashed(b, dir, HashOptions{})
