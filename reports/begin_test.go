@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentrooms/qualify/evaluator"
+	"github.com/agentrooms/qualify/evaluator/gate"
 )
 
 // TestQ7_EveryReportBeginsWithWhatBoundsIt: verdict, evidence, corpus and split,
@@ -22,6 +23,15 @@ func TestQ7_EveryReportBeginsWithWhatBoundsIt(t *testing.T) {
 	dev := smallCampaign(t)
 	comparison := smallComparison(t)
 	comparison.A, comparison.B = evaluator.SideOf(held, "legacy"), evaluator.SideOf(dev, "planner")
+	judged := verdictDoc(t)
+	n := 2
+	judged.Corpus.Split, judged.Model = "holdout", "sim-1"
+	judged.Freeze = gate.Freeze{ID: "f_12", Openings: &n, Log: &gate.Log{Rows: 31, Head: "77", Openings: 5}}
+	ruled := []string{
+		`(?i)verdict:(\*\*)? FAIL`, `(?i)evidence:(\*\*)? measured`, `split holdout`, `sha256:bb`, `sim-1, seed 7`, `sha256:aa`,
+		`freeze: f_12; holdout openings: 2 \(5 under any freeze\) in log of 31 rows, head 77`, `charged \S+ \+ held \S+ ≤ limit \S+ `, `unknown `,
+	}
+	const figures, rules = "outcome, by the oracle", "no-duplicates (veto)"
 	verdict := []string{`(?i)verdict:(\*\*)? not tested`, `(?i)evidence:(\*\*)? simulated`}
 	bounds := func(split, freeze string) []string {
 		return []string{`split ` + split, "sha256:bb", `sim-1, seed 7`, `sha256:aa`, freeze, `charged \S+ \+ held \S+ ≤ limit \S+ `, `unknown \S+; greatest sum `}
@@ -30,14 +40,20 @@ func TestQ7_EveryReportBeginsWithWhatBoundsIt(t *testing.T) {
 	none := bounds("dev", `(freeze: none;|no freeze, and) no holdout was opened`)
 	for _, tc := range []struct {
 		name  string
+		until string // where the figures begin
 		write func(io.Writer) error
 		want  []string
 	}{
-		{"table of a holdout", func(w io.Writer) error { return RunTable(w, held) }, append(verdict[:2:2], opened...)},
-		{"Markdown of a holdout", func(w io.Writer) error { return RunMarkdown(w, held) }, append(verdict[:2:2], opened...)},
-		{"table of dev cases", func(w io.Writer) error { return RunTable(w, dev) }, append(verdict[:2:2], none...)},
-		{"Markdown of dev cases", func(w io.Writer) error { return RunMarkdown(w, dev) }, append(verdict[:2:2], none...)},
-		{"comparison", func(w io.Writer) error { return CompareTable(w, comparison) }, append(append(verdict[:2:2], opened...), none...)},
+		{"table of a holdout", figures, func(w io.Writer) error { return RunTable(w, held) }, append(verdict[:2:2], opened...)},
+		{"Markdown of a holdout", figures, func(w io.Writer) error { return RunMarkdown(w, held) }, append(verdict[:2:2], opened...)},
+		{"table of dev cases", figures, func(w io.Writer) error { return RunTable(w, dev) }, append(verdict[:2:2], none...)},
+		{"Markdown of dev cases", figures, func(w io.Writer) error { return RunMarkdown(w, dev) }, append(verdict[:2:2], none...)},
+		{"verdict", rules, func(w io.Writer) error { return VerdictTable(w, judged) }, ruled},
+		{"Markdown of a verdict", "## Rules", func(w io.Writer) error { return VerdictMarkdown(w, judged) }, ruled},
+		{"JUnit of a verdict", "<testcase", func(w io.Writer) error { return VerdictJUnit(w, judged) }, []string{
+			`"verdict" value="FAIL"`, `"evidence" value="measured"`, `sha256:bb, split holdout`, `"sim-1"`, `sha256:aa`, ruled[6], ruled[7], ruled[8],
+		}},
+		{"comparison", figures, func(w io.Writer) error { return CompareTable(w, comparison) }, append(append(verdict[:2:2], opened...), none...)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +61,7 @@ func TestQ7_EveryReportBeginsWithWhatBoundsIt(t *testing.T) {
 			if err := tc.write(&b); err != nil {
 				t.Fatal(err)
 			}
-			rest, _, found := strings.Cut(b.String(), "outcome, by the oracle")
+			rest, _, found := strings.Cut(b.String(), tc.until)
 			if !found {
 				t.Fatalf("no figures in\n%s", b.String())
 			}

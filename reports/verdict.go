@@ -26,7 +26,7 @@ func VerdictTable(w io.Writer, doc *gate.Document) error {
 	fmt.Fprintf(&b, "corpus: split %s, %s, %s, %s each\n  %s\n", Clean(doc.Corpus.Split), plural(doc.Corpus.Families, "family", "families"),
 		plural(doc.Corpus.Cases, "case", "cases"), plural(doc.Trials, "trial", "trials"), Clean(doc.Corpus.Digest))
 	fmt.Fprintf(&b, "model: %s, seed %d\n  prices %s\n", Clean(doc.Model), doc.Seed, Clean(doc.Prices))
-	fmt.Fprintf(&b, "%s\n", freezeLine(doc))
+	fmt.Fprintf(&b, "%s\n", FreezeLine(doc))
 	fmt.Fprintf(&b, "budget: %s\n", proofLine(&doc.Budget))
 	fmt.Fprintf(&b, "policy: %s%s\n  %s\n", policyLine(doc.Policy), registeredWords(&doc.Verdict), Clean(doc.Policy.Digest))
 	fmt.Fprintf(&b, "looks: %s\n", lookLine(&doc.Sequential))
@@ -137,7 +137,9 @@ func because(rs []gate.Reason) string {
 	return ", because " + strings.Join(out, "; ")
 }
 
-func freezeLine(doc *gate.Document) string {
+// FreezeLine is the freeze of a verdict, the openings of its holdout, and the log
+// that counts them (Q4.4), in one line.
+func FreezeLine(doc *gate.Document) string {
 	id, openings := "freeze: none (not tested)", "holdout openings: none (not tested)"
 	if doc.Freeze.ID != "" {
 		id = "freeze: " + Clean(doc.Freeze.ID)

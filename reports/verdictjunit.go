@@ -63,7 +63,7 @@ func verdictSuite(doc *gate.Document) *junitSuite {
 			{"corpus", Clean(doc.Corpus.Digest) + ", split " + Clean(doc.Corpus.Split)},
 			{"model", Clean(doc.Model)},
 			{"prices", Clean(doc.Prices)},
-			{"holdout", freezeLine(doc)},
+			{"holdout", FreezeLine(doc)},
 			{"budget", proofLine(&doc.Budget)},
 			{"policy", Clean(doc.Policy.Digest)},
 			{"traces", Clean(doc.TraceSetDigest)},

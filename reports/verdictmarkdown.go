@@ -29,7 +29,7 @@ func VerdictMarkdown(w io.Writer, doc *gate.Document) error {
 		plural(doc.Corpus.Cases, "case", "cases"), plural(doc.Trials, "trial", "trials"), mdCode(doc.Corpus.Digest))
 	m.line("- **Model:** %s, seed %d", md(doc.Model), doc.Seed)
 	m.line("- **Prices:** %s", mdCode(doc.Prices))
-	m.line("- **Freeze and holdout:** %s", md(freezeLine(doc)))
+	m.line("- **Freeze and holdout:** %s", md(FreezeLine(doc)))
 	m.line("- **Budget:** %s", md(proofLine(&doc.Budget)))
 	m.line("- **Policy:** %s, %s", md(policyLine(doc.Policy)+registeredWords(&doc.Verdict)), mdCode(doc.Policy.Digest))
 	m.line("- **Looks:** %s", md(lookLine(&doc.Sequential)))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentrooms/qualify/evaluator/gate"
+	"github.com/agentrooms/qualify/reports"
 	"github.com/agentrooms/qualify/reports/attest"
 )
 
@@ -138,6 +139,8 @@ type attestationDoc struct {
 	Evidence      string            `json:"evidence"`
 	Campaign      string            `json:"campaign"`
 	Freeze        string            `json:"freeze"`
+	Openings      *int              `json:"holdout_openings"` // null without a freeze
+	Log           *gate.Log         `json:"log"`              // which counts them; null without a freeze
 	Created       string            `json:"created"`
 	ValidUntil    string            `json:"valid_until"`
 	Subjects      []attest.Resource `json:"subjects"`
@@ -146,6 +149,8 @@ type attestationDoc struct {
 	// NotCompared are the parts of the bundle that another version wrote and this
 	// one cannot compute again: anything may stand in them.
 	NotCompared []string `json:"not_compared"`
+
+	holdout string // freeze and openings in words
 }
 
 // Values of attestationDoc.Recomputed.
@@ -314,6 +319,10 @@ func (d *attestationDoc) tell(v *attest.Verified) {
 	d.Keys, d.Result, d.PredicateType, d.Subjects, d.Configuration = v.Keys, v.Result, v.PredicateType, v.Subjects, v.Configuration
 	d.Verdict, d.Label, d.Evidence = v.Document.Verdict.Verdict, v.Document.Label, v.Document.Evidence
 	d.Campaign, d.Freeze = v.Document.Campaign.ID, v.Document.Freeze.ID
+	d.Openings, d.Log, d.holdout = v.Document.Freeze.Openings, v.Document.Freeze.Log, "freeze: none"
+	if d.Freeze != "" {
+		d.holdout = reports.FreezeLine(v.Document)
+	}
 	d.Created, d.ValidUntil = v.Created.Format(time.RFC3339), v.Until.Format(time.RFC3339)
 }
 
@@ -323,7 +332,7 @@ func (a *app) printAttestation(d *attestationDoc) {
 		if d.PredicateType == attest.PredicateSimulation {
 			kind = "result of a simulation"
 		}
-		a.printf("result: %s (%s)\nverdict: %s\nevidence: %s\ncampaign: %s\nfreeze: %s\n", d.Result, kind, oneLine(d.Label), oneLine(d.Evidence), oneLine(d.Campaign), oneLine(orNone(d.Freeze)))
+		a.printf("result: %s (%s)\nverdict: %s\nevidence: %s\ncampaign: %s\n%s\n", d.Result, kind, oneLine(d.Label), oneLine(d.Evidence), oneLine(d.Campaign), oneLine(d.holdout))
 		a.printf("valid: %s to %s\n", d.Created, d.ValidUntil)
 		for _, s := range d.Subjects {
 			a.printf("subject: %s\n", oneLine(digestsOf(s)))
