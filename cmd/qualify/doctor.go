@@ -276,5 +276,9 @@ func (d *doctor) fault(err error) {
 		d.problem("price", "give the model's price under prices; a call without price is refused", "%v", err)
 		return
 	}
+	if text, do, ok := strings.Cut(err.Error(), "; "); ok && errors.Is(err, fs.ErrNotExist) {
+		d.problem("campaign", do, "%s", text) // the error says what to do itself
+		return
+	}
 	d.problem("campaign", "correct the file", "%v", err)
 }

@@ -207,7 +207,7 @@ func (a *app) readSealLog(ctx context.Context, path string) ([]freeze.Row, error
 		return nil, err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return nil, usagef("--seal-log %s: %w", path, cause(err))
+		return nil, usagef("--seal-log %s: %w; qualify freeze log --export %s writes one", path, cause(err), shellWord(path))
 	}
 	file, err := freeze.FileLog{Path: path}.SealLog(ctx)
 	if err != nil {

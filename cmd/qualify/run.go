@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,7 +105,12 @@ func readCampaign(name string) (f *campaigns.File, base string, err error) {
 		return f, ".", err
 	}
 	file, err := openInput(name)
-	if err != nil {
+	switch _, shipped := campaigns.Builtin(name); {
+	case err != nil && shipped:
+		return nil, "", usagef("%w; the one that ships is %s%s", err, builtinPrefix, name)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", usagef("%w; qualify init writes one", err)
+	case err != nil:
 		return nil, "", err
 	}
 	data, err := io.ReadAll(file)
