@@ -76,3 +76,39 @@ func TestQ7_EveryReportBeginsWithWhatBoundsIt(t *testing.T) {
 		})
 	}
 }
+
+// TestQ7_DeviationsTellOfTheHoldout: void results and a holdout that was opened
+// again are deviations, although every trial has ended.
+func TestQ7_DeviationsTellOfTheHoldout(t *testing.T) {
+	t.Parallel()
+	const none, again, void = "- none from the plan", "- the holdout had been opened by another campaign, and was opened again: too few\n", "- void, since what the freeze covers was changed (2): "
+	const unverified = "- the freeze was not verified behind the last trial\n"
+	for name, tc := range map[string]struct {
+		freeze   *evaluator.RunFreeze
+		has, not []string
+	}{
+		"dev cases":  {nil, []string{none}, []string{again, void, unverified}},
+		"opened":     {&evaluator.RunFreeze{ID: "f_1", Verified: true}, []string{none}, []string{again, void, unverified}},
+		"reopened":   {&evaluator.RunFreeze{ID: "f_1", Verified: true, Reopen: "too few"}, []string{again}, []string{none, void, unverified}},
+		"void":       {&evaluator.RunFreeze{ID: "f_1", Void: []string{"desk-01/legacy/0", "desk-01/planner/0"}}, []string{void}, []string{none, again, unverified}},
+		"unverified": {&evaluator.RunFreeze{ID: "f_1"}, []string{unverified}, []string{none, again, void}},
+	} {
+		doc := smallCampaign(t)
+		doc.Partial, doc.Freeze = nil, tc.freeze
+		var b bytes.Buffer
+		if err := RunMarkdown(&b, doc); err != nil {
+			t.Fatal(err)
+		}
+		_, part, _ := strings.Cut(b.String(), "## Deviations")
+		for _, w := range tc.has {
+			if !strings.Contains(part, w) {
+				t.Errorf("%s: no %q in %s", name, w, part)
+			}
+		}
+		for _, w := range tc.not {
+			if strings.Contains(part, w) {
+				t.Errorf("%s: %q in %s", name, w, part)
+			}
+		}
+	}
+}

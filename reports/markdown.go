@@ -303,8 +303,14 @@ func (m *markdown) deviations() {
 	if d.Campaign.Registration == "" {
 		m.line("- no registration is recorded, so that deviations from one cannot be told")
 	}
+	held := holdoutDeviations(d.Freeze)
+	for _, x := range held {
+		m.line("- %s", x)
+	}
 	if d.Partial == nil {
-		m.line("- none from the plan: every planned trial has a terminal record")
+		if len(held) == 0 {
+			m.line("- none from the plan: every planned trial has a terminal record")
+		}
 		return
 	}
 	m.line("- %s", md(partial(d.Partial)))
@@ -314,6 +320,25 @@ func (m *markdown) deviations() {
 	if n := len(d.Partial.Open); n > 0 {
 		m.line("- not complete yet, counted not run in every arm (%d): %s", n, mdList(d.Partial.Open))
 	}
+}
+
+// holdoutDeviations tells in Markdown how the opening of a holdout departed from
+// its freeze: results that are void, a holdout that others had opened, an end that
+// nothing was verified behind.
+func holdoutDeviations(f *evaluator.RunFreeze) []string {
+	if f == nil {
+		return nil
+	}
+	var out []string
+	if f.Reopen != "" {
+		out = append(out, "the holdout had been opened by another campaign, and was opened again: "+md(f.Reopen))
+	}
+	if n := len(f.Void); n > 0 {
+		out = append(out, fmt.Sprintf("void, since what the freeze covers was changed (%d): %s", n, mdList(f.Void)))
+	} else if !f.Verified {
+		out = append(out, "the freeze was not verified behind the last trial")
+	}
+	return out
 }
 
 // ceiling lists the other campaigns, failed and diagnostic ones too, that drew
