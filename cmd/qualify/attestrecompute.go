@@ -55,7 +55,7 @@ func (a *app) recomputeBundle(ctx context.Context, v *attest.Verified, path stri
 	}
 	said := v.Document.Freeze
 	if said.Log != nil && !holdsHead(b.log, *said.Log) {
-		return nil, found("bundle %s: its seal log of %s does not go on from the attested head %s of %s: it is another log, or an older copy", path, plural(len(b.log), "row"), said.Log.Head, plural(said.Log.Rows, "row"))
+		return nil, found("bundle %s: its seal log of %s does not go on from the attested head %s of %s: it is another log, or an older copy; a bundle that was written after signing has that row", path, plural(len(b.log), "row"), said.Log.Head, plural(said.Log.Rows, "row"))
 	}
 	if said.ID == "" {
 		return b, nil
