@@ -31,6 +31,9 @@ func (p *Plan) CheckWithheld(ctx context.Context, rooms store.Rooms, s Seat, con
 	if err != nil {
 		return fmt.Errorf("rows of room %s: %w", p.Room(s), err)
 	}
+	if err := runtime.CheckOps(l.Ops); err != nil {
+		return fmt.Errorf("room %s: %w", p.Room(s), err)
+	}
 	log, err := withoutTexts(l, rows)
 	if err != nil {
 		return fmt.Errorf("room %s: %w", p.Room(s), err)
@@ -81,6 +84,11 @@ func withoutTexts(l *store.Loaded, rows []store.Row) (*runtime.History, error) {
 		if err := json.Unmarshal(rows[i].Commands, &e.Commands); err != nil {
 			return nil, fmt.Errorf("commands of revision %d: %w", e.Rev, err)
 		}
+		for j := range e.Commands {
+			if !whole(&e.Commands[j]) {
+				return nil, fmt.Errorf("revision %d: command %d holds nothing of its kind %q", e.Rev, j+1, e.Commands[j].Kind)
+			}
+		}
 		h.Entries = append(h.Entries, e)
 		ev := &e.Event
 		got, ok := results[ev.Op]
@@ -92,6 +100,33 @@ func withoutTexts(l *store.Loaded, rows []store.Row) (*runtime.History, error) {
 		}
 	}
 	return h, nil
+}
+
+// whole reports whether a command holds what its kind is about.
+func whole(c *engine.Command) bool {
+	switch c.Kind {
+	case engine.CmdModel, engine.CmdTool:
+		return c.Call != nil
+	case engine.CmdSay:
+		return c.Say != nil
+	case engine.CmdClaim:
+		return c.Claim != nil
+	case engine.CmdWithdraw:
+		return true
+	case engine.CmdArtifact:
+		return c.Artifact != nil
+	case engine.CmdTimer:
+		return c.Timer != nil
+	case engine.CmdNote:
+		return c.Note != nil
+	case engine.CmdEnd:
+		return c.End != nil
+	case engine.CmdPost:
+		return c.Post != nil
+	case engine.CmdAnswer:
+		return c.Answer != nil
+	}
+	return false
 }
 
 // received is what a receipt holds of the event that it causes.

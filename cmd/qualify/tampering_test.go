@@ -618,6 +618,23 @@ func withholdings() []forgery {
 		{name: "another reply", by: "traces", words: "the event differs from the receipt", edit: room(func(t *testing.T, o object) {
 			within(t, last(t, o, "ops"), "receipt", "result", "reply", "text")["len"] = 1
 		})},
+		{name: "another outcome", by: "traces", words: "its state is settled_failed, its receipt makes it settled_ok", edit: room(func(t *testing.T, o object) { last(t, o, "ops")["status"] = "settled_failed" })},
+		{name: "a command without its content", by: "traces", words: "holds nothing of its kind", edit: func(t *testing.T, e, _ *exhibit) {
+			e.room(t, key, func(o object) {
+				rows, _ := o["rows"].([]any)
+				for _, r := range rows {
+					row, _ := r.(object)
+					commands, _ := row["commands"].([]any)
+					for _, c := range commands {
+						command, _ := c.(object)
+						delete(command, "artifact")
+						delete(command, "note")
+						delete(command, "say")
+					}
+				}
+				delete(o, "outbox")
+			})
+		}},
 		{name: "another end", by: "traces", words: "the trace ends at", edit: room(func(t *testing.T, o object) { within(t, o, "head")["termination"] = "exhausted" })},
 		{name: "another machine", by: "traces", words: "is not that of the room, whose machine is other@1", edit: room(func(t *testing.T, o object) { within(t, o, "head")["machine"] = "other@1" })},
 		{name: "nothing is said to be withheld", by: "container", words: "is missing", edit: func(t *testing.T, e, _ *exhibit) {
