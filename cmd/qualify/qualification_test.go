@@ -57,7 +57,7 @@ func TestQ8_TheQualificationIsReproducedByItsScript(t *testing.T) {
 	// A seal log that is not the one that comes out is found.
 	shell(0, `cp -R published forged && sed 's/"reopen":""/"reopen":"x"/' published/2026-11-30.seal.jsonl > forged/2026-11-30.seal.jsonl`)
 	shell(1, `sh copy/docs/qualification/qualify.sh --dry start/cases --qualify "$BIN" --out third --again forged`)
-	one, other := filesOf(t, filepath.Join(dir, "one")), filesOf(t, filepath.Join(dir, "other"))
+	one, other := folder(t, filepath.Join(dir, "one")), folder(t, filepath.Join(dir, "other"))
 	if diff := cmp.Diff(one, other); diff != "" {
 		t.Errorf("(-first +again):\n%s", diff)
 	}
@@ -84,24 +84,6 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// filesOf reads the files of a folder.
-func filesOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[e.Name()] = string(b)
-	}
-	return out
 }
 
 // TestQ4_TheQualificationFreezesAllCode: the list of what the project's own freeze
