@@ -308,6 +308,7 @@ func TestQ4_ThePlanComesBeforeWhatItPlans(t *testing.T) {
 		{"a time of another zone", []entry{s[0], s[1], {KindCampaignStart, StartEntry{"c_1", id, Moment{At: "2026-11-30T14:00:00+01:00"}}}}, "is no UTC time"},
 		{"a freeze at no time", []entry{{KindFreeze, ManifestEntry{id, Moment{}, canonical(t, fixing())}}}, `"" is no UTC time`},
 		{"an opening at no time", []entry{s[0], s[1], s[2], {KindOpening, OpeningEntry{id, "c_1", Moment{}, "r", ""}}}, "is no UTC time"},
+		{"opened again, and never before", []entry{s[0], s[1], s[2], {KindOpening, OpeningEntry{id, "c_1", at, "r", "once more"}}}, "again that nobody had opened"},
 		{"started twice", append(without(), s[2]), "starts a second time"},
 		{"an unknown end", append(without(), entry{KindCampaignEnd, EndEntry{"c_1", at, "well", ""}}), `ends as "well"`},
 		{"void, and nothing is", append(without(), entry{KindCampaignEnd, EndEntry{"c_1", at, StatusVoid, ""}}), "none of its results are"},

@@ -288,6 +288,9 @@ func (v *verifier) opening(r *Row) error {
 	if v.judged[e.Campaign] {
 		return fmt.Errorf("campaign %s opens a holdout after its verdict", e.Campaign)
 	}
+	if first == "" && e.Reopen != "" {
+		return fmt.Errorf("campaign %s opens a holdout again that nobody had opened under freeze %s", e.Campaign, e.Freeze)
+	}
 	if under, ok := v.under[e.Campaign]; !ok || under != e.Freeze {
 		return fmt.Errorf("campaign %s opens a holdout under freeze %s, and did not start under it: its trials may be older than the freeze", e.Campaign, e.Freeze)
 	}

@@ -119,26 +119,33 @@ func isZstd(f io.ReaderAt) (bool, error) {
 	return bytes.Equal(magic[:], []byte{0x28, 0xb5, 0x2f, 0xfd}), nil
 }
 
-// unpack writes the tar of a compressed bundle to a temporary file, which is
-// gone when done was called, or the process ended where the system allows to
-// remove an open file. It closes in.
+// unpack writes the tar of a compressed bundle to a temporary file. It closes in.
 func unpack(in *os.File, name string) (tar *os.File, done func() error, err error) {
-	tar, err = os.CreateTemp("", "qualify-bundle-*")
+	tar, done, err = tempFile()
 	if err != nil {
 		return nil, in.Close, usagef("%s is unpacked to the folder for temporary files, and %w; set TMPDIR to a folder that takes files", name, err)
-	}
-	gone := os.Remove(tar.Name()) == nil
-	done = func() error {
-		err := tar.Close()
-		if !gone {
-			err = errors.Join(err, os.Remove(tar.Name()))
-		}
-		return err
 	}
 	if err = bundle.Decompress(tar, in, mostBundle); err != nil {
 		err = fmt.Errorf("bundle %s: %w", name, err)
 	}
 	return tar, done, errors.Join(err, in.Close())
+}
+
+// tempFile makes a temporary file, which is gone when done was called, or the
+// process ended where the system allows to remove an open file.
+func tempFile() (f *os.File, done func() error, err error) {
+	f, err = os.CreateTemp("", "qualify-bundle-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	gone := os.Remove(f.Name()) == nil
+	return f, func() error {
+		err := f.Close()
+		if !gone {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+		return err
+	}, nil
 }
 
 // recordFiles are the records of a bundle as package archive reads them.

@@ -93,7 +93,7 @@ func (a *app) reportBundle(ctx context.Context, which string, f bundleFlags) err
 				return err
 			}
 		}
-		id, err := a.writeBundle(ctx, s, which, policy, &f)
+		id, err := a.bundleOf(ctx, s, which, policy, &f)
 		if err != nil {
 			return err
 		}
@@ -104,6 +104,71 @@ func (a *app) reportBundle(ctx context.Context, which string, f bundleFlags) err
 		}
 		a.talkf("the bundle of campaign %s %s %s", which, verb, f.out)
 		return nil
+	})
+}
+
+// bundleOf writes the bundle of a campaign as it stands at one moment: verdict and
+// report are of the records that it holds, whatever other processes do to the
+// store meanwhile. That the results of a holdout are computed again stands in the
+// log before.
+func (a *app) bundleOf(ctx context.Context, s store.Store, which string, policy *gate.Policy, f *bundleFlags) (digest string, err error) {
+	if _, fixed := s.(*bundleStore); fixed || which == "" {
+		return a.writeBundle(ctx, s, which, policy, f)
+	}
+	_, plan, _, err := a.reopen(ctx, s, which, f.corpus)
+	if err != nil {
+		return "", err
+	}
+	if err := a.logScore(ctx, s, plan); err != nil {
+		return "", err
+	}
+	fixed, done, err := fixRecords(ctx, s, plan, f)
+	if errors.Is(err, store.ErrConflict) {
+		err = failf(exitRefused, "%w", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return a.writeBundle(ctx, fixed, plan.ID, policy, f)
+}
+
+// fixRecords copies the records of a campaign, at one moment, into a temporary
+// file and returns a store over it. Call done when it is not needed any more.
+func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bundleFlags) (fixed store.Store, done func() error, err error) {
+	tmp, done, err := tempFile()
+	if err != nil {
+		return nil, nil, usagef("the records are first written to the folder for temporary files, and %w; set TMPDIR to a folder that takes files", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
+	w := bundle.NewWriter(tmp, f.withhold...)
+	if err := exportRecords(ctx, s, plan, f.withhold, w); err != nil {
+		return nil, nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, nil, err
+	}
+	info, err := tmp.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := bundle.Open(tmp, info.Size())
+	if err != nil {
+		return nil, nil, err
+	}
+	fixed, err = archive.Open(recordFiles{b})
+	return fixed, done, err
+}
+
+// exportRecords writes the records of a campaign.
+func exportRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, withhold []string, w *bundle.Writer) error {
+	o := archive.Options{WithholdBodies: slices.Contains(withhold, withheldBodies), Ceiling: plan.CeilingName(), Funds: plan.Funds}
+	return archive.Export(ctx, s, plan.ID, o, func(name string, content []byte) error {
+		return w.Add(partRecords+name, content)
 	})
 }
 
@@ -251,13 +316,7 @@ func (c *bundleContent) write(ctx context.Context, s store.Store, to io.Writer) 
 	if err := w.Add(partPolicy, c.policy); err != nil {
 		return err
 	}
-	o := archive.Options{
-		WithholdBodies: slices.Contains(c.withhold, withheldBodies), Ceiling: c.plan.CeilingName(), Funds: c.plan.Funds,
-	}
-	err = archive.Export(ctx, s, c.plan.ID, o, func(name string, content []byte) error {
-		return w.Add(partRecords+name, content)
-	})
-	if err != nil {
+	if err := exportRecords(ctx, s, c.plan, c.withhold, w); err != nil {
 		return err
 	}
 	if err := w.Add(partReport, c.report); err != nil {

@@ -56,7 +56,7 @@ func collect(ctx context.Context, st store.Store, id string, o Options) (*record
 			return r, r.check()
 		}
 	}
-	return nil, fmt.Errorf("campaign %s: other processes move money faster than it can be read; try again when they have ended", id)
+	return nil, fmt.Errorf("campaign %s: other processes move money faster than it can be read; try again when they have ended: %w", id, store.ErrConflict)
 }
 
 // check wants what was granted to stand in the ledger.
