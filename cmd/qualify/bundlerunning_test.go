@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -42,5 +43,22 @@ func TestQ8_ARunningCampaignHasBundles(t *testing.T) {
 	}
 	if code := <-ended; code != exitOK {
 		t.Errorf("the run ended with %d", code)
+	}
+}
+
+// TestQ8_RecordsThatContradictEachOtherAreNotBundled: the line says what is wrong,
+// and nothing is left of the attempt.
+func TestQ8_RecordsThatContradictEachOtherAreNotBundled(t *testing.T) {
+	t.Parallel()
+	s := stage{t.TempDir()}
+	s.want(t, exitOK, "init", s.dir, "--corpus", "cases")
+	db := s.path(".qualify/qualify.db")
+	s.want(t, exitOK, "run", s.path("campaign.yaml"), "--trials", "1", "--store", "sqlite:"+db)
+	if edit(t, db, "UPDATE ledger SET campaign = 'c_other' WHERE kind = 'allot'") == 0 {
+		t.Fatal("no row of the ledger was changed")
+	}
+	refused(t, exitUsage, "to campaign c_other; the allotment is", "report", "bundle", "first", "--corpus", s.path("cases"), "--store", "sqlite:"+db, "-o", s.path("b.tar.zst"))
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 4 { // .gitignore, .qualify, campaign.yaml, cases
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -136,13 +136,13 @@ func (a *app) bundleOf(ctx context.Context, s store.Store, which string, policy 
 // fixRecords copies the records of a campaign, at one moment, into a temporary
 // file and returns a store over it. Call done when it is not needed any more.
 func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bundleFlags) (fixed store.Store, done func() error, err error) {
-	tmp, done, err := tempFile()
+	tmp, drop, err := tempFile()
 	if err != nil {
 		return nil, nil, usagef("the records are first written to the folder for temporary files, and %w; set TMPDIR to a folder that takes files", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, done())
+			err = errors.Join(err, drop())
 		}
 	}()
 	w := bundle.NewWriter(tmp, f.withhold...)
@@ -160,8 +160,11 @@ func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bun
 	if err != nil {
 		return nil, nil, err
 	}
-	fixed, err = archive.Open(recordFiles{b})
-	return fixed, done, err
+	records, err := archive.Open(recordFiles{b})
+	if err != nil {
+		return nil, nil, err // a nil *archive.Store must not become a store.Store
+	}
+	return records, drop, nil
 }
 
 // exportRecords writes the records of a campaign.
