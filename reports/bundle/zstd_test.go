@@ -144,14 +144,25 @@ func TestQ8_ARepackedBundleVerifies(t *testing.T) {
 			verify(t, enc.EncodeAll(data, nil))
 		})
 	}
-	for _, args := range [][]string{{"-1"}, {"-19"}, {"-22", "--ultra"}, {"-3", "--no-check"}, {"-3", "--long"}, {"-3", "-T2"}, {"--fast=5", "--rsyncable"}} {
-		t.Run(fmt.Sprint(args), func(t *testing.T) {
-			t.Parallel()
-			if args[0] == "-22" && os.Getenv("QUALIFY_LONG") == "" {
-				t.Skip("it takes a gigabyte; set QUALIFY_LONG")
-			}
-			verify(t, tooled(t, data, "zstd", args...))
-		})
+}
+
+// TestQ8_ARepackedBundleVerifiesByTheTool: the zstd tool at several levels.
+func TestQ8_ARepackedBundleVerifiesByTheTool(t *testing.T) {
+	t.Parallel()
+	data := pack(t, like(300))
+	want := opened(t, data).Digest()
+	levels := [][]string{{"-1"}, {"-19"}, {"-3", "--no-check"}, {"-3", "--long"}, {"-3", "-T2"}, {"--fast=5", "--rsyncable"}}
+	if os.Getenv("QUALIFY_LONG") != "" {
+		levels = append(levels, []string{"-22", "--ultra"}) // takes a gigabyte
+	}
+	for _, args := range levels {
+		got, err := again(tooled(t, data, "zstd", args...), int64(len(data)))
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		if b := opened(t, got); b.Digest() != want {
+			t.Errorf("%v: digest %s; want %s", args, b.Digest(), want)
+		}
 	}
 }
 
