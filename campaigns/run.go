@@ -289,36 +289,16 @@ func (r *running) schedule(ctx context.Context) error {
 		parallel = r.Plan.Parallel
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	slots := make(chan struct{}, parallel)
-	start := func(s Seat, allotment string, after func() error) error {
-		select {
-		case slots <- struct{}{}:
-		case <-gctx.Done():
-			return gctx.Err()
-		}
+	at := make(places, parallel)
+	err := r.startAll(gctx, at, func(s Seat, allotment string, after func() error) {
 		g.Go(func() error {
-			defer func() { <-slots }()
+			defer at.free()
 			if err := r.seat(gctx, s, allotment); err != nil {
 				return err
 			}
 			return after()
 		})
-		return nil
-	}
-	wait := func() error { // until no trial runs
-		for range parallel {
-			select {
-			case slots <- struct{}{}:
-			case <-gctx.Done():
-				return gctx.Err()
-			}
-		}
-		for range parallel {
-			<-slots
-		}
-		return nil
-	}
-	err := r.startAll(gctx, start, wait)
+	})
 	if werr := g.Wait(); werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = werr
 	}
@@ -328,17 +308,47 @@ func (r *running) schedule(ctx context.Context) error {
 	return err
 }
 
-func (r *running) startAll(ctx context.Context, start func(Seat, string, func() error) error, wait func() error) error {
-	for _, s := range r.Plan.controlSeats() {
-		if err := start(s, "", func() error { return nil }); err != nil {
+// places are those for trials that run at once: as many as it has room for.
+type places chan struct{}
+
+// take waits for a free place.
+func (p places) take(ctx context.Context) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p places) free() { <-p }
+
+// empty waits until no trial runs.
+func (p places) empty(ctx context.Context) error {
+	for range cap(p) {
+		if err := p.take(ctx); err != nil {
 			return err
 		}
+	}
+	for range cap(p) {
+		p.free()
+	}
+	return nil
+}
+
+// startAll starts every trial that is not closed, each in a place of its own.
+func (r *running) startAll(ctx context.Context, at places, start func(Seat, string, func() error)) error {
+	for _, s := range r.Plan.controlSeats() {
+		if err := at.take(ctx); err != nil {
+			return err
+		}
+		start(s, "", func() error { return nil })
 	}
 	batch := -1
 	for _, t := range r.Plan.Schedule() {
 		if b := r.batches.of(t); b != batch {
 			batch = b
-			if err := r.between(ctx, batch, wait); err != nil {
+			if err := r.between(ctx, batch, at); err != nil {
 				return err
 			}
 		}
@@ -355,14 +365,24 @@ func (r *running) startAll(ctx context.Context, start func(Seat, string, func() 
 		if err := r.tell(ctx); err != nil {
 			return err
 		}
+		// The place comes before the money: nothing is held that cannot be used yet,
+		// and with one place a triple has returned its rest before the next one draws.
+		if err := at.take(ctx); err != nil {
+			return err
+		}
 		id, err := r.allot(ctx, t)
 		if err != nil {
 			return err
 		}
 		left := len(t.Arms)
 		var mu sync.Mutex
-		for _, s := range t.seats() {
-			err := start(s, id, func() error {
+		for i, s := range t.seats() {
+			if i > 0 {
+				if err := at.take(ctx); err != nil {
+					return err
+				}
+			}
+			start(s, id, func() error {
 				mu.Lock()
 				defer mu.Unlock()
 				if left--; left > 0 {
@@ -371,9 +391,6 @@ func (r *running) startAll(ctx context.Context, start func(Seat, string, func() 
 				defer r.purse.end(t.Sum())
 				return r.release(ctx, t, id)
 			})
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -110,11 +110,11 @@ func (r *running) begin(ctx context.Context) error {
 
 // between stands between two batches of a holdout: it waits until nothing runs.
 // Other campaigns go on without a pause.
-func (r *running) between(ctx context.Context, batch int, wait func() error) error {
+func (r *running) between(ctx context.Context, batch int, at places) error {
 	if r.Log == nil || !r.Plan.Holdout() || batch == 0 {
 		return nil
 	}
-	if err := wait(); err != nil {
+	if err := at.empty(ctx); err != nil {
 		return err
 	}
 	closed, _ := r.closed()

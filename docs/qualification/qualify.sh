@@ -227,6 +227,10 @@ said() { sed -n '/^#/!q;s/^# //p' "$1" | sed -E -e '/^(Hypothesis|Change|Decisio
 			they can be solved. No mode, prompt, rate, rule or option was changed for any of it, and the seed here is another. But it
 			is not what the protocol calls a holdout that nobody has seen, and the seal log of this run, which counts one opening,
 			cannot show it. Whoever runs the script again opens it again, in a log of their own.
+
+			This script first ran at commit 35cf120 of the same day, 18:37 UTC. Its second run, at the same commit, gave the same traces, figures,
+			verdict, envelope and seal log, but another bundle: two rows of the ledger had changed places. That was mended (a triple now draws its
+			money when it has a place to run in), nothing else was changed, and the script ran again at the commit above.
 		TEXT
 	fi
 	printf '\n## Development\n\n'
