@@ -42,6 +42,7 @@ type bundleStore struct {
 	bundle *bundle.Bundle
 	path   string
 	close  func() error
+	held   *cases // of bundledCases, once read
 }
 
 // openBundle opens a bundle, compressed or not. What is wrong with its bytes is
@@ -55,7 +56,7 @@ func openBundle(name string) (*bundleStore, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bundle %s: %w", name, err), done())
 	}
-	return &bundleStore{records, b, name, done}, nil
+	return &bundleStore{Store: records, bundle: b, path: name, close: done}, nil
 }
 
 // openBundleStore opens the bundle of --store.
@@ -195,8 +196,15 @@ func listedCampaigns(ctx context.Context, s store.Records) ([]store.Campaign, er
 	return []store.Campaign{c}, err
 }
 
-// cases are the cases of the bundle with their gold.
-func (a *app) bundledCases(b *bundleStore) (*cases, error) {
+// bundledCases are the cases of the bundle with their gold, read once.
+func (a *app) bundledCases(b *bundleStore) (_ *cases, err error) {
+	if b.held == nil {
+		b.held, err = a.readBundledCases(b)
+	}
+	return b.held, err
+}
+
+func (a *app) readBundledCases(b *bundleStore) (*cases, error) {
 	place := "of bundle " + b.path
 	if _, err := b.bundle.Stat(partSealed); err == nil {
 		data, err := b.bundle.ReadFile(partSealed)

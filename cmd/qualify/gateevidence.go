@@ -33,7 +33,7 @@ type gateInput struct {
 // It reads no stored figure but the account.
 func (a *app) readGateInput(ctx context.Context, s store.Store, which, corpusName string) (*gateInput, error) {
 	if which == "" {
-		return nil, usagef("the campaign's name is empty; give an id or a name")
+		return nil, errNoName
 	}
 	camp, plan, cs, err := a.reopen(ctx, s, which, corpusName)
 	if err != nil {

@@ -108,7 +108,7 @@ type storedCampaign struct {
 // readStored scores the closed trials of a stored campaign.
 func (a *app) readStored(ctx context.Context, s store.Store, which, corpusName string) (*storedCampaign, error) {
 	if which == "" {
-		return nil, usagef("the campaign's name is empty; give an id or a name")
+		return nil, errNoName
 	}
 	camp, plan, cs, err := a.reopen(ctx, s, which, corpusName)
 	if err != nil {

@@ -112,8 +112,8 @@ func (a *app) reportBundle(ctx context.Context, which string, f bundleFlags) err
 // store meanwhile. That the results of a holdout are computed again stands in the
 // log before.
 func (a *app) bundleOf(ctx context.Context, s store.Store, which string, policy *gate.Policy, f *bundleFlags) (digest string, err error) {
-	if _, fixed := s.(*bundleStore); fixed || which == "" {
-		return a.writeBundle(ctx, s, which, policy, f)
+	if which == "" {
+		return "", errNoName
 	}
 	_, plan, _, err := a.reopen(ctx, s, which, f.corpus)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *app) bundleOf(ctx context.Context, s store.Store, which string, policy 
 	if err := a.logScore(ctx, s, plan); err != nil {
 		return "", err
 	}
-	fixed, done, err := fixRecords(ctx, s, plan, f)
+	records, done, err := fixRecords(ctx, s, plan, f)
 	if errors.Is(err, store.ErrConflict) {
 		err = failf(exitRefused, "%w", err)
 	}
@@ -130,12 +130,19 @@ func (a *app) bundleOf(ctx context.Context, s store.Store, which string, policy 
 		return "", err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	return a.writeBundle(ctx, fixed, plan.ID, policy, f)
+	if _, never := s.(*bundleStore); !never { // a bundle changes never, and has its own corpus
+		fixed, err := archive.Open(recordFiles{records})
+		if err != nil {
+			return "", err
+		}
+		s = fixed
+	}
+	return a.writeBundle(ctx, s, records, plan.ID, policy, f)
 }
 
-// fixRecords copies the records of a campaign, at one moment, into a temporary
-// file and returns a store over it. Call done when it is not needed any more.
-func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bundleFlags) (fixed store.Store, done func() error, err error) {
+// fixRecords copies the records of a campaign, at one moment, into a bundle of
+// nothing else in a temporary file. Call done when it is not needed any more.
+func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bundleFlags) (records *bundle.Bundle, done func() error, err error) {
 	tmp, drop, err := tempFile()
 	if err != nil {
 		return nil, nil, usagef("the records are first written to the folder for temporary files, and %w; set TMPDIR to a folder that takes files", err)
@@ -146,7 +153,9 @@ func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bun
 		}
 	}()
 	w := bundle.NewWriter(tmp, f.withhold...)
-	if err := exportRecords(ctx, s, plan, f.withhold, w); err != nil {
+	o := archive.Options{WithholdBodies: slices.Contains(f.withhold, withheldBodies), Ceiling: plan.CeilingName(), Funds: plan.Funds}
+	err = archive.Export(ctx, s, plan.ID, o, func(name string, content []byte) error { return w.Add(partRecords+name, content) })
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -156,29 +165,14 @@ func fixRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, f *bun
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := bundle.Open(tmp, info.Size())
-	if err != nil {
-		return nil, nil, err
-	}
-	records, err := archive.Open(recordFiles{b})
-	if err != nil {
-		return nil, nil, err // a nil *archive.Store must not become a store.Store
-	}
-	return records, drop, nil
-}
-
-// exportRecords writes the records of a campaign.
-func exportRecords(ctx context.Context, s store.Store, plan *campaigns.Plan, withhold []string, w *bundle.Writer) error {
-	o := archive.Options{WithholdBodies: slices.Contains(withhold, withheldBodies), Ceiling: plan.CeilingName(), Funds: plan.Funds}
-	return archive.Export(ctx, s, plan.ID, o, func(name string, content []byte) error {
-		return w.Add(partRecords+name, content)
-	})
+	records, err = bundle.Open(tmp, info.Size())
+	return records, drop, err
 }
 
 // writeBundle writes the bundle beside its place, verifies it there, and only
 // then moves it to its place. It returns the digest of the tar.
-func (a *app) writeBundle(ctx context.Context, s store.Store, which string, policy *gate.Policy, f *bundleFlags) (digest string, err error) {
-	content, err := a.bundleContent(ctx, s, which, policy, f)
+func (a *app) writeBundle(ctx context.Context, s store.Store, records *bundle.Bundle, id string, policy *gate.Policy, f *bundleFlags) (digest string, err error) {
+	content, err := a.bundleContent(ctx, s, id, policy, f)
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +185,7 @@ func (a *app) writeBundle(ctx context.Context, s store.Store, which string, poli
 			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
-	err = content.write(ctx, s, tmp)
+	err = content.write(records, tmp)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return "", fmt.Errorf("write %s: %w", f.out, err)
 	}
@@ -207,7 +201,6 @@ func (a *app) writeBundle(ctx context.Context, s store.Store, which string, poli
 
 // bundleContent is what a bundle holds beside the records.
 type bundleContent struct {
-	plan     *campaigns.Plan
 	withhold []string
 	corpus   []corpusPart // in order of path
 	policy   []byte
@@ -229,7 +222,7 @@ func (a *app) bundleContent(ctx context.Context, s store.Store, which string, po
 	if err != nil {
 		return nil, err
 	}
-	c := &bundleContent{plan: in.plan, withhold: f.withhold, policy: policy.Text()}
+	c := &bundleContent{withhold: f.withhold, policy: policy.Text()}
 	if c.verdict, err = engine.Canonical(doc); err != nil {
 		return nil, err
 	}
@@ -305,7 +298,7 @@ func (a *app) corpusTrees(s store.Records, name string) (cases, answers fs.FS, e
 }
 
 // write writes the bundle. Parts come in order of path.
-func (c *bundleContent) write(ctx context.Context, s store.Store, to io.Writer) error {
+func (c *bundleContent) write(records *bundle.Bundle, to io.Writer) error {
 	z, err := bundle.Compress(to)
 	if err != nil {
 		return err
@@ -319,8 +312,14 @@ func (c *bundleContent) write(ctx context.Context, s store.Store, to io.Writer) 
 	if err := w.Add(partPolicy, c.policy); err != nil {
 		return err
 	}
-	if err := exportRecords(ctx, s, c.plan, c.withhold, w); err != nil {
-		return err
+	for _, name := range records.Names() {
+		data, err := records.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := w.Add(name, data); err != nil {
+			return err
+		}
 	}
 	if err := w.Add(partReport, c.report); err != nil {
 		return err

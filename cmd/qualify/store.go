@@ -101,6 +101,10 @@ func (a *app) withStoreTo(ctx context.Context, access storeAccess, f func(store.
 	return errors.Join(f(s), s.Close())
 }
 
+// errNoName is the error of a command that takes "" for no campaign: a script
+// with an unset variable must not get the newest one.
+var errNoName = usagef("the campaign's name is empty; give an id or a name")
+
 // findCampaign finds a campaign by id, or the newest of a name. "" is the
 // newest of all.
 func findCampaign(ctx context.Context, s store.Records, which string) (store.Campaign, error) {
