@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -187,24 +186,14 @@ func TestQ4_AChangeOfASealedCorpusVoidsTheBatch(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t, "3")
 	l.freezeIt(t)
-	var out, talk strings.Builder
-	code := guard(&talk, func() error {
-		a := newApp(strings.NewReader(""), &out, &talk)
-		open := a.open
-		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
-			s, err := open(ctx, path, access)
-			if err != nil || access != creating {
-				return s, err
-			}
-			must(t, os.Remove(l.key))
-			return &between{s, func() {
-				l.rewrite(t, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
-			}}, nil
-		}
-		return a.execute(t.Context(), l.args("--freeze", l.id, "--parallel", "1", "--corpus-key", l.key))
-	})
-	if code != exitRefused || !strings.Contains(talk.String(), "cases.sealed: not a sound sealed corpus") || !strings.Contains(talk.String(), "void results from batch 1 on: 4") {
-		t.Fatalf("exit %d, %s", code, talk.String())
+	code, talk := commandOn(t.Context(), func(s store.Store) store.Store {
+		must(t, os.Remove(l.key))
+		return &between{s, func() {
+			l.rewrite(t, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
+		}}
+	}, l.args("--freeze", l.id, "--parallel", "1", "--corpus-key", l.key)...)
+	if code != exitRefused || !strings.Contains(talk, "cases.sealed: not a sound sealed corpus") || !strings.Contains(talk, "void results from batch 1 on: 4") {
+		t.Fatalf("exit %d, %s", code, talk)
 	}
 	rows := l.rows(t)
 	if held := freeze.HoldoutOf(rows, registered(t, rows)); len(held.Voids) != 1 || held.Verified != 1 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,8 +226,26 @@ func TestQ4_AnotherPromptOrBinaryStopsTheHoldout(t *testing.T) {
 	}
 }
 
-// between is a store that calls edit once, after the trial record with a key
-// prefix of the second batch.
+// commandOn runs a command line on what wrap makes of the store that it writes to.
+func commandOn(ctx context.Context, wrap func(store.Store) store.Store, args ...string) (code int, stderr string) {
+	var talk strings.Builder
+	code = guard(&talk, func() error {
+		a := newApp(strings.NewReader(""), io.Discard, &talk)
+		open := a.open
+		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
+			s, err := open(ctx, path, access)
+			if err != nil || access != creating {
+				return s, err
+			}
+			return wrap(s), nil
+		}
+		return a.execute(ctx, args)
+	})
+	return code, talk.String()
+}
+
+// between is a store that calls edit once, when the first trial of the second
+// batch has ended.
 type between struct {
 	store.Store
 	edit func()
@@ -247,21 +266,11 @@ func (b *between) PutTrial(ctx context.Context, rec store.Trial) error {
 func TestQ4_AChangeVoidsTheBatch(t *testing.T) {
 	t.Parallel()
 	h := newHeldOut(t, "3")
-	var out, talk strings.Builder
-	code := guard(&talk, func() error {
-		a := newApp(strings.NewReader(""), &out, &talk)
-		open := a.open
-		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
-			s, err := open(ctx, path, access)
-			if err != nil || access != creating {
-				return s, err
-			}
-			return &between{s, func() { editFile(t, h.path("src/a.go"), "package a", "package b") }}, nil
-		}
-		return a.execute(t.Context(), h.args("--freeze", h.id, "--parallel", "1"))
-	})
-	if code != exitRefused || !strings.Contains(talk.String(), "file src/a.go: sha256:") || !strings.Contains(talk.String(), "void results from batch 1 on: 4") {
-		t.Fatalf("exit %d, %s", code, talk.String())
+	code, talk := commandOn(t.Context(), func(s store.Store) store.Store {
+		return &between{s, func() { editFile(t, h.path("src/a.go"), "package a", "package b") }}
+	}, h.args("--freeze", h.id, "--parallel", "1")...)
+	if code != exitRefused || !strings.Contains(talk, "file src/a.go: sha256:") || !strings.Contains(talk, "void results from batch 1 on: 4") {
+		t.Fatalf("exit %d, %s", code, talk)
 	}
 	rows := h.rows(t)
 	held := freeze.HoldoutOf(rows, registered(t, rows))

@@ -10,42 +10,15 @@ import (
 	"github.com/agentrooms/qualify/freeze"
 )
 
-// ending is a store that calls end after the first trial of the second batch that
-// has ended.
-type ending struct {
-	store.Store
-	end func()
-}
-
-func (e *ending) PutTrial(ctx context.Context, rec store.Trial) error {
-	err := e.Store.PutTrial(ctx, rec)
-	if rec.Index == 1 && rec.Status == store.TrialClosed {
-		e.end()
-	}
-	return err
-}
-
 // interrupted runs the holdout until a trial has ended that no verification
 // stands behind yet.
 func (h heldOut) interrupted(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out, talk strings.Builder
-	code := guard(&talk, func() error {
-		a := newApp(strings.NewReader(""), &out, &talk)
-		open := a.open
-		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
-			s, err := open(ctx, path, access)
-			if err != nil || access != creating {
-				return s, err
-			}
-			return &ending{s, cancel}, nil
-		}
-		return a.execute(ctx, h.args("--freeze", h.id, "--parallel", "1"))
-	})
+	code, talk := commandOn(ctx, func(s store.Store) store.Store { return &between{s, cancel} }, h.args("--freeze", h.id, "--parallel", "1")...)
 	if code != exitInterrupted {
-		t.Fatalf("exit %d: %s", code, talk.String())
+		t.Fatalf("exit %d: %s", code, talk)
 	}
 }
 

@@ -157,21 +157,9 @@ func TestQ4_ACheckpointCoversWhatStandsBeforeIt(t *testing.T) {
 	if code, _, talk := command(t, "freeze", "log", "--new-key", key); code != exitOK {
 		t.Fatal(talk)
 	}
-	var out, talk strings.Builder
-	code := guard(&talk, func() error {
-		a := newApp(strings.NewReader(""), &out, &talk)
-		open := a.open
-		a.open = func(ctx context.Context, path string, access storeAccess) (store.Store, error) {
-			s, err := open(ctx, path, access)
-			if err != nil {
-				return nil, err
-			}
-			return &crowded{s, 2}, nil
-		}
-		return a.execute(t.Context(), []string{"freeze", "log", "--sign", key, "--store", db})
-	})
+	code, talk := commandOn(t.Context(), func(s store.Store) store.Store { return &crowded{s, 2} }, "freeze", "log", "--sign", key, "--store", db)
 	if code != exitOK {
-		t.Fatal(talk.String())
+		t.Fatal(talk)
 	}
 	if rows := (heldOut{dir: dir}).rows(t); len(rows) != 3 {
 		t.Errorf("rows %v", kindsOf(rows))
