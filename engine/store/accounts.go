@@ -153,6 +153,12 @@ func CompareTrials(a, b Trial) int {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Key, b.Key))
 }
 
+// CompareCeilings is the order in which stores list ceilings: by name, then
+// funds.
+func CompareCeilings(a, b Ceiling) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Funds, b.Funds))
+}
+
 // SameCampaign compares what never changes: all but status, totals and order.
 func SameCampaign(a, b *Campaign) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.PlanDigest == b.PlanDigest && a.Registration == b.Registration &&

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,7 +121,7 @@ func (o *opener) account() error {
 		if !c.Funds.Valid() {
 			return damaged(accountFile, "ceiling %s: funds %q are unknown", c.Name, c.Funds)
 		}
-		if i > 0 && compareCeilings(&s.ceilings[i-1], &c) >= 0 {
+		if i > 0 && store.CompareCeilings(s.ceilings[i-1], c) >= 0 {
 			return damaged(accountFile, "ceiling %s is out of order", c.Name)
 		}
 		s.ceilings = append(s.ceilings, c)
@@ -158,10 +157,6 @@ func (o *opener) account() error {
 		s.campaigns[i].CreatedSeq = int64(i) + 1
 	}
 	return nil
-}
-
-func compareCeilings(a, b *store.Ceiling) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Funds, b.Funds))
 }
 
 func (o *opener) ledger() error {

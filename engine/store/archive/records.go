@@ -18,16 +18,11 @@ func enter(ctx context.Context) error {
 }
 
 func (s *Store) ceiling(name string, funds store.Funds) *store.Ceiling {
-	i, ok := slices.BinarySearchFunc(s.ceilings, store.Ceiling{Name: name, Funds: funds}, func(a, b store.Ceiling) int { return compareCeilings(&a, &b) })
+	i, ok := slices.BinarySearchFunc(s.ceilings, store.Ceiling{Name: name, Funds: funds}, store.CompareCeilings)
 	if !ok {
 		return nil
 	}
 	return &s.ceilings[i]
-}
-
-func cloneCeiling(c store.Ceiling) store.Ceiling {
-	c.Overruns = slices.Clone(c.Overruns)
-	return c
 }
 
 // Ceilings implements store.Records: those that the campaign drew on.
@@ -37,7 +32,7 @@ func (s *Store) Ceilings(ctx context.Context) ([]store.Ceiling, error) {
 	}
 	out := slices.Clone(s.ceilings)
 	for i := range out {
-		out[i] = cloneCeiling(out[i])
+		out[i] = out[i].Clone()
 	}
 	return out, nil
 }
@@ -71,7 +66,7 @@ func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.
 	if c == nil {
 		return store.Ceiling{}, nil, fmt.Errorf("ceiling %s of %s funds: %w", ceiling, funds, store.ErrNotFound)
 	}
-	return cloneCeiling(*c), s.some(func(a *store.Allotment) bool { return a.Ceiling == ceiling && a.Funds == funds && !a.Released }), nil
+	return c.Clone(), s.some(func(a *store.Allotment) bool { return a.Ceiling == ceiling && a.Funds == funds && !a.Released }), nil
 }
 
 // CampaignWeight implements store.Records: the sum over the allotments.
@@ -117,7 +112,7 @@ func (s *Store) Campaign(ctx context.Context, id string) (store.Campaign, error)
 	}
 	for i := range s.campaigns {
 		if s.campaigns[i].ID == id {
-			return cloneCampaign(s.campaigns[i]), nil
+			return s.campaigns[i].Clone(), nil
 		}
 	}
 	return store.Campaign{}, fmt.Errorf("campaign %s: %w", id, store.ErrNotFound)
@@ -131,15 +126,10 @@ func (s *Store) Campaigns(ctx context.Context, name string) ([]store.Campaign, e
 	var out []store.Campaign
 	for i := range s.campaigns {
 		if c := &s.campaigns[i]; name == "" || c.Name == name {
-			out = append(out, cloneCampaign(*c))
+			out = append(out, c.Clone())
 		}
 	}
 	return out, nil
-}
-
-func cloneCampaign(c store.Campaign) store.Campaign {
-	c.Plan = bytes.Clone(c.Plan)
-	return c
 }
 
 // Trials implements store.Records.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -81,7 +80,11 @@ func (s *Store) Load(ctx context.Context, room string) (*store.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store.Loaded{Head: cloneHead(r.head), Rows: cloneRows(r.rows), Ops: cloneOps(r.ops), Effects: slices.Clone(r.effects)}, nil
+	l := &store.Loaded{Head: r.head.Clone(), Rows: store.CloneRows(r.rows), Effects: slices.Clone(r.effects)}
+	for i := range r.ops {
+		l.Ops = append(l.Ops, r.ops[i].Clone())
+	}
+	return l, nil
 }
 
 // LoadTail implements store.Rooms: without a snapshot it is Load.
@@ -99,10 +102,10 @@ func (s *Store) LoadOps(ctx context.Context, room string, ids []string) (*store.
 	for _, id := range ids {
 		asked[id] = true
 	}
-	l := &store.Loaded{Head: cloneHead(r.head)}
+	l := &store.Loaded{Head: r.head.Clone()}
 	for i := range r.ops {
 		if asked[r.ops[i].ID] {
-			l.Ops = append(l.Ops, cloneOp(r.ops[i]))
+			l.Ops = append(l.Ops, r.ops[i].Clone())
 		}
 	}
 	for i := range r.effects {
@@ -123,7 +126,7 @@ func (s *Store) Rows(ctx context.Context, room string, after int64, limit int) (
 	if limit > 0 && limit < len(rows) {
 		rows = rows[:limit]
 	}
-	return cloneRows(rows), nil
+	return store.CloneRows(rows), nil
 }
 
 // Blobs implements store.Rooms. Every content is checked against its digest.
@@ -184,7 +187,7 @@ func (s *Store) ListRooms(ctx context.Context, prefix string) ([]store.Head, err
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, cloneHead(h))
+		out = append(out, h.Clone())
 	}
 	return out, nil
 }
@@ -203,48 +206,4 @@ func (s *Store) head(ctx context.Context, key string) (store.Head, error) {
 		return store.Head{}, err
 	}
 	return r.head, nil
-}
-
-func cloneHead(h store.Head) store.Head {
-	h.Salt = bytes.Clone(h.Salt)
-	return h
-}
-
-func cloneRows(rows []store.Row) []store.Row {
-	out := slices.Clone(rows)
-	for i := range out {
-		out[i].Event, out[i].Commands = bytes.Clone(out[i].Event), bytes.Clone(out[i].Commands)
-	}
-	return out
-}
-
-func cloneOps(ops []store.Op) []store.Op {
-	out := make([]store.Op, 0, len(ops))
-	for i := range ops {
-		out = append(out, cloneOp(ops[i]))
-	}
-	return out
-}
-
-func cloneOp(o store.Op) store.Op {
-	o.Request = bytes.Clone(o.Request)
-	if o.Receipt != nil {
-		r := *o.Receipt
-		r.Usage, r.Result = cloneUsage(r.Usage), bytes.Clone(r.Result)
-		o.Receipt = &r
-	}
-	if o.Reconciled != nil {
-		r := *o.Reconciled
-		r.Usage = cloneUsage(r.Usage)
-		o.Reconciled = &r
-	}
-	return o
-}
-
-func cloneUsage(u *engine.Usage) *engine.Usage {
-	if u == nil {
-		return nil
-	}
-	c := *u
-	return &c
 }

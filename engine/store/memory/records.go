@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,12 +17,6 @@ func (s *Store) append(rows ...store.LedgerRow) {
 		s.ledger = append(s.ledger, r)
 	}
 	s.writes++
-}
-
-func cloneCeiling(c *store.Ceiling) store.Ceiling {
-	out := *c
-	out.Overruns = slices.Clone(c.Overruns)
-	return out
 }
 
 func (s *Store) ceiling(name string, funds store.Funds) (*store.Ceiling, error) {
@@ -45,11 +38,11 @@ func (s *Store) EnsureCeiling(ctx context.Context, name string, funds store.Fund
 	}
 	defer s.mu.Unlock()
 	if c, ok := s.ceilings[ceilingKey{name, funds}]; ok {
-		return cloneCeiling(c), nil
+		return c.Clone(), nil
 	}
 	s.ceilings[ceilingKey{name, funds}] = &made
 	s.append(row)
-	return cloneCeiling(&made), nil
+	return made.Clone(), nil
 }
 
 // Grant implements store.Records.
@@ -67,7 +60,7 @@ func (s *Store) Grant(ctx context.Context, name string, funds store.Funds, total
 		return store.Ceiling{}, err
 	}
 	s.append(rows...)
-	return cloneCeiling(c), nil
+	return c.Clone(), nil
 }
 
 // Ceilings implements store.Records: by name, then funds.
@@ -78,11 +71,9 @@ func (s *Store) Ceilings(ctx context.Context) ([]store.Ceiling, error) {
 	defer s.mu.Unlock()
 	var out []store.Ceiling
 	for _, c := range s.ceilings {
-		out = append(out, cloneCeiling(c))
+		out = append(out, c.Clone())
 	}
-	slices.SortFunc(out, func(a, b store.Ceiling) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Funds, b.Funds))
-	})
+	slices.SortFunc(out, store.CompareCeilings)
 	return out, nil
 }
 
@@ -184,7 +175,7 @@ func (s *Store) OpenAllotments(ctx context.Context, ceiling string, funds store.
 			out = append(out, *a)
 		}
 	}
-	return cloneCeiling(c), out, nil
+	return c.Clone(), out, nil
 }
 
 // Ledger implements store.Records.
@@ -198,12 +189,6 @@ func (s *Store) Ledger(ctx context.Context, after int64, limit int) ([]store.Led
 		rows = rows[:limit]
 	}
 	return slices.Clone(rows), nil
-}
-
-func cloneCampaign(c *store.Campaign) store.Campaign {
-	out := *c
-	out.Plan, out.Totals = bytes.Clone(c.Plan), bytes.Clone(c.Totals)
-	return out
 }
 
 func (s *Store) findCampaign(id string) (*store.Campaign, error) {
@@ -226,7 +211,7 @@ func (s *Store) PutCampaign(ctx context.Context, c store.Campaign) error {
 		}
 		return nil
 	}
-	c = cloneCampaign(&c)
+	c = c.Clone()
 	c.CreatedSeq = int64(len(s.campaigns)) + 1
 	s.campaigns = append(s.campaigns, &c)
 	s.campaign[c.ID] = &c
@@ -262,7 +247,7 @@ func (s *Store) Campaign(ctx context.Context, id string) (store.Campaign, error)
 	if err != nil {
 		return store.Campaign{}, err
 	}
-	return cloneCampaign(c), nil
+	return c.Clone(), nil
 }
 
 // Campaigns implements store.Records.
@@ -274,7 +259,7 @@ func (s *Store) Campaigns(ctx context.Context, name string) ([]store.Campaign, e
 	var out []store.Campaign
 	for _, c := range s.campaigns {
 		if name == "" || c.Name == name {
-			out = append(out, cloneCampaign(c))
+			out = append(out, c.Clone())
 		}
 	}
 	return out, nil

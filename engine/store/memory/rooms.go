@@ -98,19 +98,19 @@ func (s *Store) load(ctx context.Context, id string, tail bool) (*store.Loaded, 
 	if err != nil {
 		return nil, err
 	}
-	l := &store.Loaded{Head: cloneHead(r.head)}
+	l := &store.Loaded{Head: r.head.Clone()}
 	from := int64(0)
 	if r.snapshot != nil {
-		l.Snapshot = cloneSnapshot(*r.snapshot)
+		l.Snapshot = r.snapshot.Clone()
 		from = l.Snapshot.Rev + 1
 		if tail {
-			l.Rows = cloneRows(r.rows[l.Snapshot.Rev:])
+			l.Rows = store.CloneRows(r.rows[l.Snapshot.Rev:])
 			return l, nil
 		}
 	}
-	l.Rows, l.Effects = cloneRows(r.rows[from:]), slices.Clone(r.effects)
+	l.Rows, l.Effects = store.CloneRows(r.rows[from:]), slices.Clone(r.effects)
 	for _, op := range r.ops {
-		l.Ops = append(l.Ops, cloneOp(*op))
+		l.Ops = append(l.Ops, op.Clone())
 	}
 	return l, nil
 }
@@ -125,7 +125,7 @@ func (s *Store) LoadOps(ctx context.Context, id string, ids []string) (*store.Lo
 	if err != nil {
 		return nil, err
 	}
-	l := &store.Loaded{Head: cloneHead(r.head)}
+	l := &store.Loaded{Head: r.head.Clone()}
 	seen := map[string]bool{}
 	for _, op := range ids {
 		o, ok := r.op[op]
@@ -133,7 +133,7 @@ func (s *Store) LoadOps(ctx context.Context, id string, ids []string) (*store.Lo
 			continue
 		}
 		seen[op] = true
-		l.Ops = append(l.Ops, cloneOp(*o))
+		l.Ops = append(l.Ops, o.Clone())
 	}
 	for i := range r.effects { // of any number, also where one before it is not there
 		if seen[r.effects[i].Op] {
@@ -159,7 +159,7 @@ func (s *Store) Rows(ctx context.Context, id string, after int64, limit int) ([]
 	if limit > 0 && limit < len(rows) {
 		rows = rows[:limit]
 	}
-	return cloneRows(rows), nil
+	return store.CloneRows(rows), nil
 }
 
 // Commit implements store.Rooms.
@@ -178,7 +178,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 	if err := store.CheckHead(&r.head, &c); err != nil {
 		return nil, err
 	}
-	head := cloneHead(r.head)
+	head := r.head.Clone()
 	settled, err := r.settle(&head, c.Receipts)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 
 	head.Advance(&c.Row)
 	r.head = head
-	r.rows = append(r.rows, cloneRow(c.Row))
+	r.rows = append(r.rows, c.Row.Clone())
 	for _, op := range settled {
 		*r.op[op.ID] = *op
 	}
@@ -215,14 +215,14 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (*store.Committed, e
 	}
 	r.putBlobs(c.Blobs)
 	s.writes++
-	return &store.Committed{Head: cloneHead(head), Admissions: admissions}, nil
+	return &store.Committed{Head: head.Clone(), Admissions: admissions}, nil
 }
 
 // settle applies receipts to head and to copies of their operations.
 func (r *room) settle(head *store.Head, receipts []store.Receipt) ([]*store.Op, error) {
 	var changed []*store.Op
 	for i := range receipts {
-		rec := cloneReceipt(&receipts[i])
+		rec := receipts[i].Clone()
 		op, err := r.find(rec.Op)
 		if err != nil {
 			return nil, err
@@ -250,7 +250,7 @@ func (r *room) admit(head *store.Head, c *store.Commit) ([]*store.Op, []store.Ad
 		if _, ok := r.op[o.ID]; ok || known {
 			return nil, nil, fmt.Errorf("room %s, operation %s: %w", c.Room, o.ID, store.ErrExists)
 		}
-		op := cloneOp(o)
+		op := o.Clone()
 		op.Rev, op.Ordinal, op.ChargedMicros, op.DispatchedAtUS, op.Receipt, op.Reconciled = c.Row.Rev, i, 0, 0, nil, nil
 		admissions = append(admissions, store.Admit(head, &op))
 		ops = append(ops, &op)
@@ -312,7 +312,7 @@ func (s *Store) MarkDispatched(ctx context.Context, id, op string) error {
 // PutReceipt implements store.Rooms.
 func (s *Store) PutReceipt(ctx context.Context, id string, rec store.Receipt, blobs []store.Blob) error {
 	return s.change(ctx, id, rec.Op, func(r *room, o *store.Op) (bool, error) {
-		changed, err := store.Settle(&r.head, o, cloneReceipt(&rec))
+		changed, err := store.Settle(&r.head, o, rec.Clone())
 		if err == nil {
 			r.putBlobs(blobs)
 		}
@@ -323,7 +323,7 @@ func (s *Store) PutReceipt(ctx context.Context, id string, rec store.Receipt, bl
 // Reconcile implements store.Rooms.
 func (s *Store) Reconcile(ctx context.Context, id, op string, rec store.Reconciliation) error {
 	return s.change(ctx, id, op, func(r *room, o *store.Op) (bool, error) {
-		return store.Resolve(&r.head, o, cloneReconciliation(&rec))
+		return store.Resolve(&r.head, o, rec.Clone())
 	})
 }
 
@@ -393,7 +393,7 @@ func (s *Store) GrantRoom(ctx context.Context, id string, total int64, ackOps []
 	}
 	r.head = h
 	s.writes++
-	return cloneHead(h), nil
+	return h.Clone(), nil
 }
 
 // PutSnapshot implements store.Rooms.
@@ -409,7 +409,7 @@ func (s *Store) PutSnapshot(ctx context.Context, id string, snap store.Snapshot)
 	if err := store.CheckSnapshot(&r.head, &snap); err != nil {
 		return err
 	}
-	r.snapshot = cloneSnapshot(snap)
+	r.snapshot = snap.Clone()
 	s.writes++
 	return nil
 }
@@ -518,7 +518,7 @@ func (s *Store) ListRooms(ctx context.Context, prefix string) ([]store.Head, err
 	var out []store.Head
 	for id, r := range s.rooms {
 		if strings.HasPrefix(id, prefix) {
-			out = append(out, cloneHead(r.head))
+			out = append(out, r.head.Clone())
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Head) int { return strings.Compare(a.Room, b.Room) })

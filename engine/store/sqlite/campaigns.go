@@ -26,7 +26,7 @@ func (w *writer) campaignExists(ctx context.Context, id string) error {
 
 // PutCampaign implements store.Records.
 func (s *Store) PutCampaign(ctx context.Context, c store.Campaign) error {
-	c.Plan, c.Totals = bytes.Clone(c.Plan), bytes.Clone(c.Totals)
+	c = c.Clone()
 	return s.write(ctx, "put campaign", false, func(ctx context.Context, w *writer) error {
 		var have store.Campaign
 		found, err := w.row(ctx, sqlCampaign, []any{c.ID}, campaignFields(&have)...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -218,14 +217,14 @@ func mayLeave(ctx context.Context) bool { return ctx.Done() != nil }
 // cloneCommit copies what the writer may still read after the caller has given
 // up waiting.
 func cloneCommit(c store.Commit) *store.Commit {
-	c.Row.Event, c.Row.Commands = bytes.Clone(c.Row.Event), bytes.Clone(c.Row.Commands)
+	c.Row = c.Row.Clone()
 	c.Ops = slices.Clone(c.Ops)
 	for i := range c.Ops {
 		c.Ops[i].Request = bytes.Clone(c.Ops[i].Request)
 	}
 	c.Receipts = slices.Clone(c.Receipts)
 	for i := range c.Receipts {
-		c.Receipts[i] = cloneReceipt(c.Receipts[i])
+		c.Receipts[i] = *c.Receipts[i].Clone()
 	}
 	c.Blobs = cloneBlobs(c.Blobs)
 	c.Outbox = slices.Clone(c.Outbox)
@@ -234,16 +233,6 @@ func cloneCommit(c store.Commit) *store.Commit {
 	}
 	c.Index = slices.Clone(c.Index)
 	return &c
-}
-
-func cloneReceipt(r store.Receipt) store.Receipt {
-	r.Result = bytes.Clone(r.Result)
-	if r.Usage != nil {
-		u := new(engine.Usage)
-		*u = *r.Usage
-		r.Usage = u
-	}
-	return r
 }
 
 func cloneBlobs(blobs []store.Blob) []store.Blob {

@@ -313,7 +313,7 @@ func (s *Store) MarkDispatched(ctx context.Context, room, op string) error {
 // PutReceipt implements store.Rooms.
 func (s *Store) PutReceipt(ctx context.Context, room string, r store.Receipt, blobs []store.Blob) error {
 	if mayLeave(ctx) {
-		r, blobs = cloneReceipt(r), cloneBlobs(blobs)
+		r, blobs = *r.Clone(), cloneBlobs(blobs)
 	}
 	return s.writeRoom(ctx, "receipt op="+r.Op, room, func(ctx context.Context, w *writer, n int64) error {
 		h, err := w.head(ctx, n)
