@@ -66,13 +66,7 @@ func holdsQualification(t *testing.T, v *attest.Verified, rows []freeze.Row, log
 	if n := freeze.HoldoutOf(rows, d.Campaign.ID).Openings; d.Freeze.Openings == nil || *d.Freeze.Openings != n {
 		t.Errorf("the seal log has %d openings, the verdict says %v", n, d.Freeze.Openings)
 	}
-	var manifest *freeze.Manifest
-	for _, f := range log.Freezes {
-		if f.ID == d.Freeze.ID {
-			manifest = f.Manifest
-		}
-	}
-	if err := attest.CheckFreeze(manifest, d, v.Subjects); err != nil {
+	if err := attest.CheckFreeze(log.Manifest(d.Freeze.ID), d, v.Subjects); err != nil {
 		t.Error(err)
 	}
 	if v.PredicateType != attest.PredicateSimulation {

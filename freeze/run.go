@@ -66,11 +66,9 @@ func (r *Run) Enter(ctx context.Context, closed [][]string) error {
 	if len(v.Faults) > 0 {
 		return fmt.Errorf("%w: %s; qualify freeze log --verify lists all that is wrong", ErrLog, v.Faults[0])
 	}
-	i := slices.IndexFunc(v.Freezes, func(f Frozen) bool { return f.ID == r.Freeze })
-	if i < 0 {
+	if r.manifest = v.Manifest(r.Freeze); r.manifest == nil {
 		return fmt.Errorf("%w: the seal log holds no freeze %s; qualify freeze create seals one", ErrHoldout, r.Freeze)
 	}
-	r.manifest = v.Freezes[i].Manifest
 	others, err := r.read(rows)
 	if err != nil {
 		return err

@@ -25,6 +25,16 @@ type Verification struct {
 	Signed int64
 }
 
+// Manifest is what the freeze of an id covers, nil where the log seals none.
+func (v *Verification) Manifest(id string) *Manifest {
+	for i := range v.Freezes {
+		if v.Freezes[i].ID == id {
+			return v.Freezes[i].Manifest
+		}
+	}
+	return nil
+}
+
 // VerifyLog recomputes a log: the chain, the form of each entry, that each
 // entry follows what it refers to (registration before freeze, by the plan that
 // the manifest holds; start under the freeze before opening, opening before use

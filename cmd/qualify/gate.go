@@ -163,7 +163,7 @@ func (a *app) gate(ctx context.Context, which string, p *gate.Policy, f gateFlag
 		}
 		var r *reports.Release
 		if required != nil {
-			if r, err = required.release(doc, in.frozen()); err != nil {
+			if r, err = required.release(doc, in.seal.Manifest(in.held.Freeze)); err != nil {
 				return err
 			}
 		}

@@ -47,12 +47,10 @@ func (in *gateInput) checkFreeze(p *gate.Policy) (gate.Check, error) {
 	if h.Freeze == "" {
 		return broken("the campaign ran a holdout, and the seal log names no freeze for it"), nil
 	}
-	i := slices.IndexFunc(in.seal.Freezes, func(f freeze.Frozen) bool { return f.ID == h.Freeze })
-	if i < 0 {
-		return broken("the seal log does not hold freeze %s", h.Freeze), nil
-	}
-	m := in.seal.Freezes[i].Manifest
+	m := in.seal.Manifest(h.Freeze)
 	switch {
+	case m == nil:
+		return broken("the seal log does not hold freeze %s", h.Freeze), nil
 	case !m.Plans(in.plan.PlanDigest):
 		return broken("freeze %s does not hold the plan of the campaign", h.Freeze), nil
 	case len(h.Voids) > 0:

@@ -140,16 +140,6 @@ func (q *releaseRequest) check(doc *gate.Document, m *freeze.Manifest) (*attest.
 	return v, nil
 }
 
-// frozen is the manifest of the freeze under which the campaign ran, from the
-// log that was judged; nil without one.
-func (in *gateInput) frozen() *freeze.Manifest {
-	i := slices.IndexFunc(in.seal.Freezes, func(f freeze.Frozen) bool { return f.ID == in.held.Freeze })
-	if i < 0 {
-		return nil
-	}
-	return in.seal.Freezes[i].Manifest
-}
-
 // releaseDocument is gate --json of a publication gate. Exit is that of the
 // command; what the policy says alone stands in verdict and label.
 type releaseDocument struct {

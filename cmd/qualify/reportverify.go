@@ -227,11 +227,7 @@ func (c *checkedBundle) sealLog(ctx context.Context, _ *app, b *bundleStore, cam
 		return "", err
 	}
 	c.doc.Freeze = freeze.HoldoutOf(c.log, camp.ID).Freeze
-	for _, f := range v.Freezes {
-		if f.ID == c.doc.Freeze {
-			c.manifest = f.Manifest
-		}
-	}
+	c.manifest = v.Manifest(c.doc.Freeze)
 	return fmt.Sprintf("%s, head %s", plural(v.Rows, "row"), orNone(v.Head)), nil
 }
 
