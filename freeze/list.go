@@ -111,7 +111,7 @@ func (l *listing) walk(ctx context.Context, root *os.Root, p string, o HashOptio
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		if !o.Gone {
-			found.add(fmt.Errorf("include %s: %w", p, fs.ErrNotExist))
+			found.add(fmt.Errorf("include %s: %w; make it first, or leave it out", p, fs.ErrNotExist))
 		}
 		return nil
 	case err != nil:

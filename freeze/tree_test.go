@@ -156,7 +156,7 @@ func TestQ4_TreesAreNamedAndPatternsLeaveOut(t *testing.T) {
 		include, exclude []string
 		word             string
 	}{
-		{[]string{"gone"}, nil, "include gone: file does not exist"},
+		{[]string{"gone"}, nil, "include gone: file does not exist; make it first, or leave it out"},
 		{[]string{"a", "a/deep"}, nil, "covered by include a already"},
 		{[]string{".", "b"}, nil, "covered by include . already"},
 		{[]string{"../x"}, nil, "no path inside the root"},

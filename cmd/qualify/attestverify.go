@@ -64,8 +64,8 @@ Exit 0 when all that was asked for holds, whatever the verdict (--require-passed
 asks for PASSED by measured evidence too), 1 when something does not, 3 for keys
 and files that cannot be read.`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				return nil
+			if len(args) > 1 {
+				return exactArgs("FILE", "BUNDLE")(c, args)
 			}
 			return exactArgs("FILE")(c, args)
 		},
@@ -182,7 +182,7 @@ func (f *trustFlags) request() (q attestRequest, err error) {
 		q.trust.Threshold = len(f.keys) // a key given twice is none more: Check refuses it
 	}
 	if err := q.trust.Check(); err != nil {
-		return q, usagef("--signatures: %w", err)
+		return q, usagef("--signatures: %w; give each key once, and N from 1 to their number", err)
 	}
 	q.subjects, err = f.read()
 	return q, err

@@ -67,7 +67,7 @@ func openBundleStore(name string, access storeAccess) (store.Store, error) {
 	b, err := openBundle(name)
 	if err != nil {
 		if bundleFault(err) {
-			err = usagef("%w", err)
+			err = usagef("%w; get the file again, or name one that qualify report bundle wrote", err)
 		}
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (a *app) unseal(name string, data []byte) (*sealedCorpus, error) {
 	case errors.Is(err, seal.ErrKey):
 		return nil, failf(exitRefused, "corpus %s: %w; it was sealed for others", name, err)
 	case err != nil:
-		return nil, usagef("corpus %s: %w", name, firstFault(err))
+		return nil, sealFault(name, err)
 	}
 	return &sealedCorpus{o, digestOf(data), data}, nil
 }
@@ -115,9 +115,18 @@ func sealedManifest(name string) (*seal.Manifest, string, error) {
 	}
 	m, err := seal.ReadManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, "", usagef("corpus %s: %w", name, err)
+		return nil, "", sealFault(name, err)
 	}
 	return m, digestOf(data), nil
+}
+
+// sealFault says what is wrong with a sealed file, and what to do where its bytes
+// are not those that were written.
+func sealFault(name string, err error) error {
+	if errors.Is(err, seal.ErrFormat) {
+		return usagef("corpus %s: %w; get the file again, or seal the folder again", name, err)
+	}
+	return usagef("corpus %s: %w", name, firstFault(err))
 }
 
 // readSealed reads a file that should be a sealed corpus.

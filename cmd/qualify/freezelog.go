@@ -360,7 +360,7 @@ func (a *app) signSealLog(ctx context.Context, keyFile, sealLog string) error {
 	}
 	key, err := note.NewSigner(strings.TrimSpace(string(data)))
 	if err != nil {
-		return usagef("%s: is no private key: %w", keyFile, err)
+		return usagef("%s: is no private key: %w; qualify freeze log --new-key FILE makes one", keyFile, err)
 	}
 	return a.withStoreTo(ctx, creating, func(s store.Store) error {
 		var msg []byte // it covers all rows before it, so none may come between

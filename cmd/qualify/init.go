@@ -185,7 +185,7 @@ func (s starter) corpus() ([]starterFile, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			out = append(out, starterFile{path, content})
 		case err != nil:
-			return usagef("%w", err)
+			return usagef("%w; name another folder with --corpus", err)
 		case !bytes.Equal(have, content):
 			return failf(exitRefused, "%s exists with other content and is not overwritten; name another folder with --corpus", path)
 		}
