@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
@@ -23,25 +22,17 @@ func (p *Plan) CheckWithheld(ctx context.Context, rooms store.Rooms, s Seat, con
 	if err != nil {
 		return err
 	}
-	l, err := rooms.Load(ctx, p.Room(s))
+	log, err := runtime.ReadWithheld(ctx, rooms, p.Room(s))
 	if err != nil {
-		return fmt.Errorf("load room %s: %w", p.Room(s), err)
+		return err
 	}
-	rows, err := rooms.Rows(ctx, p.Room(s), -1, 0)
-	if err != nil {
-		return fmt.Errorf("rows of room %s: %w", p.Room(s), err)
-	}
-	if err := runtime.CheckOps(l.Ops); err != nil {
-		return fmt.Errorf("room %s: %w", p.Room(s), err)
-	}
-	log, err := withoutTexts(l, rows)
-	if err != nil {
-		return fmt.Errorf("room %s: %w", p.Room(s), err)
+	for i := range log.Effects {
+		log.Effects[i].Args.S = "null"
 	}
 	var buf bytes.Buffer
 	w := trace.NewWriter(&buf)
 	w.Keep()
-	if err := w.Header(p.Header(s, l.Head.Machine)); err != nil {
+	if err := w.Header(p.Header(s, log.Head.Machine)); err != nil {
 		return err
 	}
 	x := exporter{w: w, log: log, faults: s.Case.FaultKindsByID(), ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
@@ -53,89 +44,6 @@ func (p *Plan) CheckWithheld(ctx context.Context, rooms store.Rooms, s Seat, con
 		return err
 	}
 	return sameButTexts(said, w.Trace(), &log.Head)
-}
-
-// withoutTexts is the history of a room as far as it stands in its rows,
-// operations and effects. Each receipt must be what its event says.
-func withoutTexts(l *store.Loaded, rows []store.Row) (*runtime.History, error) {
-	h := &runtime.History{Head: l.Head, Ops: l.Ops, Effects: l.Effects}
-	h.Head.Termination, _, _ = strings.Cut(l.Head.Termination, ": ")
-	for i := range h.Effects {
-		h.Effects[i].Args.S = "null"
-	}
-	results := map[string]received{}
-	for i := range h.Ops {
-		r := h.Ops[i].Receipt
-		if r == nil {
-			continue
-		}
-		var got received
-		if err := json.Unmarshal(r.Result, &got); err != nil {
-			return nil, fmt.Errorf("receipt of %s: %w", r.Op, err)
-		}
-		r.Fault, got.Fault = got.Fault, ""
-		results[r.Op] = got
-	}
-	for i := range rows {
-		e := engine.LogEntry{Rev: rows[i].Rev}
-		if err := json.Unmarshal(rows[i].Event, &e.Event); err != nil {
-			return nil, fmt.Errorf("event of revision %d: %w", e.Rev, err)
-		}
-		if err := json.Unmarshal(rows[i].Commands, &e.Commands); err != nil {
-			return nil, fmt.Errorf("commands of revision %d: %w", e.Rev, err)
-		}
-		for j := range e.Commands {
-			if !whole(&e.Commands[j]) {
-				return nil, fmt.Errorf("revision %d: command %d holds nothing of its kind %q", e.Rev, j+1, e.Commands[j].Kind)
-			}
-		}
-		h.Entries = append(h.Entries, e)
-		ev := &e.Event
-		got, ok := results[ev.Op]
-		if !ok || ev.Op == "" {
-			continue
-		}
-		if same, err := equalJSON(&got, &received{Kind: ev.Kind, Reply: ev.Reply, Tool: ev.Tool, Refusal: ev.Refusal}); err != nil || !same {
-			return nil, fmt.Errorf("revision %d: the event differs from the receipt of %s", e.Rev, ev.Op)
-		}
-	}
-	return h, nil
-}
-
-// whole reports whether a command holds what its kind is about.
-func whole(c *engine.Command) bool {
-	switch c.Kind {
-	case engine.CmdModel, engine.CmdTool:
-		return c.Call != nil
-	case engine.CmdSay:
-		return c.Say != nil
-	case engine.CmdClaim:
-		return c.Claim != nil
-	case engine.CmdWithdraw:
-		return true
-	case engine.CmdArtifact:
-		return c.Artifact != nil
-	case engine.CmdTimer:
-		return c.Timer != nil
-	case engine.CmdNote:
-		return c.Note != nil
-	case engine.CmdEnd:
-		return c.End != nil
-	case engine.CmdPost:
-		return c.Post != nil
-	case engine.CmdAnswer:
-		return c.Answer != nil
-	}
-	return false
-}
-
-// received is what a receipt holds of the event that it causes.
-type received struct {
-	Kind    engine.EventKind   `json:"kind"`
-	Reply   *engine.ModelReply `json:"reply,omitempty"`
-	Tool    *engine.ToolResult `json:"tool,omitempty"`
-	Refusal *engine.Refusal    `json:"refusal,omitempty"`
-	Fault   string             `json:"fault,omitempty"`
 }
 
 func equalJSON(a, b any) (bool, error) {

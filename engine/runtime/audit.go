@@ -32,25 +32,6 @@ func (r *rebuilt) checkAccount() error {
 	return nil
 }
 
-// CheckOps holds states and amounts of operations against their receipts and
-// reconciliations, as Replay does. It needs no content. The error names the first
-// operation that differs, code CONFLICT, or a receipt that cannot be read.
-func CheckOps(ops []store.Op) error {
-	for i := range ops {
-		b := new(body)
-		if r := ops[i].Receipt; r != nil {
-			var err error
-			if b, err = parseBody(r); err != nil {
-				return err
-			}
-		}
-		if why := differs(&ops[i], b); why != "" {
-			return engine.Errorf(engine.CodeConflict, "operation %s: %s", ops[i].ID, why)
-		}
-	}
-	return nil
-}
-
 // differs says how an operation's state or amounts differ from what its
 // receipt and reconciliation make of it; "" when they agree.
 func differs(op *store.Op, b *body) string {

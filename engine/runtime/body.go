@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,6 +37,19 @@ func parseBody(r *store.Receipt) (*body, error) {
 		return nil, fmt.Errorf("receipt of %s: %w", r.Op, err)
 	}
 	return &b, nil
+}
+
+// saidBy reports whether an event says what the receipt says. The fault is the
+// receipt's alone.
+func (b *body) saidBy(ev *engine.Event) (bool, error) {
+	said := *b
+	said.Fault = ""
+	want, err := engine.Canonical(&said)
+	if err != nil {
+		return false, err
+	}
+	got, err := engine.Canonical(&body{Kind: ev.Kind, Reply: ev.Reply, Tool: ev.Tool, Refusal: ev.Refusal})
+	return bytes.Equal(want, got), err
 }
 
 // Event ids that the runtime gives; owner messages bring their own.

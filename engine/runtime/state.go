@@ -326,41 +326,73 @@ func (s *state) termination() string {
 
 // checkCommand refuses what no machine may ask for.
 func (s *state) checkCommand(c *engine.Command) error {
-	var ok bool
+	if err := checkContent(c); err != nil {
+		return err
+	}
+	ok := true
 	switch c.Kind {
 	case engine.CmdModel:
-		ok = c.Call != nil && c.Call.Request != nil && c.Call.Tool == nil
+		ok = c.Call.Request != nil && c.Call.Tool == nil
 	case engine.CmdTool:
-		ok = c.Call != nil && c.Call.Tool != nil && c.Call.Request == nil && c.Call.Key.Kind == engine.OpTool
+		ok = c.Call.Tool != nil && c.Call.Request == nil && c.Call.Key.Kind == engine.OpTool
 	case engine.CmdSay:
-		ok = c.Say != nil && c.Say.ID != ""
-	case engine.CmdClaim:
-		ok = c.Claim != nil
-	case engine.CmdWithdraw:
-		ok = true
+		ok = c.Say.ID != ""
 	case engine.CmdArtifact:
-		ok = c.Artifact != nil && c.Artifact.Name != ""
+		ok = c.Artifact.Name != ""
 	case engine.CmdTimer:
-		ok = c.Timer != nil && c.Timer.ID != ""
-	case engine.CmdNote:
-		ok = c.Note != nil
+		ok = c.Timer.ID != ""
 	case engine.CmdEnd:
-		ok = c.End != nil && slices.Contains([]string{GaveUp, Escalated, Budget, StepLimit}, c.End.Reason)
+		ok = slices.Contains([]string{GaveUp, Escalated, Budget, StepLimit}, c.End.Reason)
 	case engine.CmdPost:
-		ok = c.Post != nil && c.Post.ID != ""
+		ok = c.Post.ID != ""
 	case engine.CmdAnswer:
-		ok = c.Answer != nil && c.Answer.Key != "" && c.Answer.Digest != ""
-	default:
-		return fmt.Errorf("command kind %q is unknown", c.Kind)
+		ok = c.Answer.Key != "" && c.Answer.Digest != ""
+	case engine.CmdClaim, engine.CmdWithdraw, engine.CmdNote:
 	}
 	if !ok {
-		return fmt.Errorf("command %s is incomplete", c.Kind)
+		return incomplete(c)
 	}
 	if c.Call != nil && (c.Call.Key.Kind == "" || c.Call.Key.Cause == "") {
 		return errors.New("call without kind or cause")
 	}
 	return nil
 }
+
+// checkContent refuses a command that does not hold what its kind is about. It is
+// all that can be said of a command from a stored row, whose call has no request.
+func checkContent(c *engine.Command) error {
+	var ok bool
+	switch c.Kind {
+	case engine.CmdModel, engine.CmdTool:
+		ok = c.Call != nil
+	case engine.CmdSay:
+		ok = c.Say != nil
+	case engine.CmdClaim:
+		ok = c.Claim != nil
+	case engine.CmdWithdraw:
+		ok = true
+	case engine.CmdArtifact:
+		ok = c.Artifact != nil
+	case engine.CmdTimer:
+		ok = c.Timer != nil
+	case engine.CmdNote:
+		ok = c.Note != nil
+	case engine.CmdEnd:
+		ok = c.End != nil
+	case engine.CmdPost:
+		ok = c.Post != nil
+	case engine.CmdAnswer:
+		ok = c.Answer != nil
+	default:
+		return fmt.Errorf("command kind %q is unknown", c.Kind)
+	}
+	if !ok {
+		return incomplete(c)
+	}
+	return nil
+}
+
+func incomplete(c *engine.Command) error { return fmt.Errorf("command %s is incomplete", c.Kind) }
 
 // cloneCommand copies what sealing would change, so that a machine's own
 // state never moves behind its back.
