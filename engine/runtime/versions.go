@@ -139,6 +139,9 @@ func (r *rebuilt) stepOf(ctx context.Context, row *store.Row, ev engine.Event) (
 				return nil, err
 			}
 		}
+		if err := checkContent(&c); err != nil {
+			return nil, engine.Errorf(engine.CodeConflict, "command %d: %v", i+1, err)
+		}
 		if err := r.texts.fetch(ctx, c.Texts()); err != nil {
 			return nil, err
 		}

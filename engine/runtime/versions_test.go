@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -292,6 +293,24 @@ func TestR14_ReplayAcrossAnUpgrade(t *testing.T) {
 		_, err := runtime.Replay(t.Context(), c.bent, cfg.Room, folds(bot2, nil))
 		if engine.CodeOf(err) != engine.CodeConflict || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+
+	// So is that its commands are whole: nobody has folded them.
+	for kind, want := range map[string]string{"claim": "command 1: command claim is incomplete", "shout": `kind "shout" is unknown`} {
+		forge := func(rows []store.Row) []store.Row {
+			rows[1].Commands = fmt.Appendf(nil, `[{"kind":%q}]`, kind)
+			return rechain(rows)
+		}
+		forged := forge(slices.Clone(rows))
+		_, err := runtime.Replay(t.Context(), bent{Rooms: st, rows: forge, load: func(l *store.Loaded) {
+			l.Head.Digest = forged[newest].Digest
+			if l.Snapshot == nil {
+				l.Rows = forged
+			}
+		}}, cfg.Room, folds(bot2, nil))
+		if engine.CodeOf(err) != engine.CodeConflict || !strings.Contains(err.Error(), want) {
+			t.Errorf("a %s: %v, want %q", kind, err, want)
 		}
 	}
 
