@@ -51,8 +51,8 @@ func VerifyLog(rows []Row, keys ...note.Verifier) Verification {
 	v := verifier{
 		keys: keys, out: Verification{Faults: checkChain(rows), Rows: len(rows), Head: Head(rows)}, rows: rows, tree: newTree(),
 		registered: map[string]registered{}, frozen: map[string]*Manifest{}, opened: map[string]string{},
-		started: map[string]bool{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
-		under: map[string]string{}, verified: map[string]VerifiedEntry{},
+		started: map[string]string{}, ended: map[string]bool{}, judged: map[string]bool{}, voided: map[string]bool{},
+		verified: map[string]VerifiedEntry{},
 	}
 	covered := 0 // rows that some checkpoint may cover
 	for i := range rows {
@@ -83,13 +83,12 @@ type verifier struct {
 	rows []Row
 	tree *tree
 
-	registered             map[string]registered
-	frozen                 map[string]*Manifest // by id
-	opened                 map[string]string    // freeze to the campaign that opened it first
-	started, ended, judged map[string]bool
-	voided                 map[string]bool
-	under                  map[string]string        // campaign to the freeze that its start names
-	verified               map[string]VerifiedEntry // the last by campaign
+	registered            map[string]registered
+	frozen                map[string]*Manifest // by id
+	opened                map[string]string    // freeze to the campaign that opened it first
+	started               map[string]string    // campaign to the freeze that its start names
+	ended, judged, voided map[string]bool
+	verified              map[string]VerifiedEntry // the last by campaign
 }
 
 func (v *verifier) entry(r *Row) error {
@@ -135,12 +134,10 @@ func (v *verifier) entry(r *Row) error {
 		if err := decode(r, &e, &e.Moment); err != nil {
 			return err
 		}
-		again := v.started[e.Campaign]
-		v.started[e.Campaign] = true
-		if again {
+		if _, again := v.started[e.Campaign]; again {
 			return fmt.Errorf("campaign %s starts a second time", e.Campaign)
 		}
-		v.under[e.Campaign] = e.Freeze
+		v.started[e.Campaign] = e.Freeze
 		return v.known(e.Campaign, e.Freeze)
 	case KindCampaignEnd:
 		return v.end(r)
@@ -202,7 +199,8 @@ func (v *verifier) end(r *Row) error {
 	case e.Status == StatusVoid && !v.voided[e.Campaign]:
 		return fmt.Errorf("campaign %s ends as void, and none of its results are", e.Campaign)
 	}
-	return need(v.started[e.Campaign], "campaign %s ends and never started", e.Campaign)
+	_, started := v.started[e.Campaign]
+	return need(started, "campaign %s ends and never started", e.Campaign)
 }
 
 func (v *verifier) verdict(r *Row) error {
@@ -251,7 +249,8 @@ func (v *verifier) registration(r *Row) error {
 	if err != nil {
 		return err
 	}
-	return need(!v.started[e.Campaign], "campaign %s is registered after its start", e.Campaign)
+	_, started := v.started[e.Campaign]
+	return need(!started, "campaign %s is registered after its start", e.Campaign)
 }
 
 // follows checks the predecessor that a registration names. A registration that
@@ -301,7 +300,7 @@ func (v *verifier) opening(r *Row) error {
 	if first == "" && e.Reopen != "" {
 		return fmt.Errorf("campaign %s opens a holdout again that nobody had opened under freeze %s", e.Campaign, e.Freeze)
 	}
-	if under, ok := v.under[e.Campaign]; !ok || under != e.Freeze {
+	if under, started := v.started[e.Campaign]; !started || under != e.Freeze {
 		return fmt.Errorf("campaign %s opens a holdout under freeze %s, and did not start under it: its trials may be older than the freeze", e.Campaign, e.Freeze)
 	}
 	return need(e.Freeze != "" && (first == "" || e.Reopen != ""),
