@@ -92,7 +92,7 @@ func TestQ4_ASealedRegistrationIsFoundByItsDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Sealed(log, p.ID, p.Registration) || Sealed(log, p.ID, "sha256:0") || Sealed(log, "c_other", p.Registration) || Sealed(nil, p.ID, p.Registration) {
+	if registeredBy(log, p.ID, p.Registration) == nil || registeredBy(log, p.ID, "sha256:0") != nil || registeredBy(log, "c_other", p.Registration) != nil || registeredBy(nil, p.ID, p.Registration) != nil {
 		t.Errorf("%s", log[0].Body)
 	}
 	camp := store.Campaign{ID: p.ID, PlanDigest: p.PlanDigest, Registration: p.Registration}
@@ -113,7 +113,7 @@ func TestQ4_ASealedRegistrationIsFoundByItsDigest(t *testing.T) {
 		}
 	}
 	log[0].Body = bytes.Replace(log[0].Body, []byte(`"seed":7`), []byte(`"seed":8`), 1)
-	if Sealed(log, p.ID, p.Registration) {
+	if registeredBy(log, p.ID, p.Registration) != nil {
 		t.Error("a changed record is taken for the one that was registered")
 	}
 }

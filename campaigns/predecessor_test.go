@@ -102,7 +102,7 @@ func TestQ4_ARegistrationNamesItsPredecessor(t *testing.T) {
 		if diff := cmp.Diff([]any{tc.want, tc.differs}, []any{predecessor, differs}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if !Sealed(log, both.ID, both.Registration) {
+		if registeredBy(log, both.ID, both.Registration) == nil {
 			t.Errorf("%s: the record depends on what was there before", name)
 		}
 	}
@@ -150,7 +150,7 @@ func TestQ4_ADamagedPlanIsNoPredecessor(t *testing.T) {
 	if err := (&Runner{Plan: p, Store: h}).seal(t.Context()); err == nil || !strings.Contains(err.Error(), "plan of campaign "+first.ID) {
 		t.Errorf("error %v", err)
 	}
-	if log := h.log(); len(log) != 1 || Sealed(log, p.ID, p.Registration) {
+	if log := h.log(); len(log) != 1 || registeredBy(log, p.ID, p.Registration) != nil {
 		t.Errorf("%d rows", len(log))
 	}
 }

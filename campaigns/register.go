@@ -154,21 +154,23 @@ func sealedAs(log []store.SealRow, id, digest string) *sealed {
 	return nil
 }
 
-// Sealed reports whether the seal log holds the registration of a campaign
-// under its digest, and the record still has that digest.
-func Sealed(log []store.SealRow, id, digest string) bool {
+// registeredBy is sealedAs for a digest that the record still has.
+func registeredBy(log []store.SealRow, id, digest string) *sealed {
 	have := sealedAs(log, id, digest)
-	return have != nil && "sha256:"+engine.Digest(have.Record) == digest
+	if have == nil || "sha256:"+engine.Digest(have.Record) != digest {
+		return nil
+	}
+	return have
 }
 
 // CheckRegistered says why the seal log does not register a campaign as it is
 // stored: by the digest of its registration, with its plan, and under the id that
 // plan and code give. The error is one line; nil when it does.
 func CheckRegistered(log []store.SealRow, c store.Campaign) error {
-	if !Sealed(log, c.ID, c.Registration) {
+	have := registeredBy(log, c.ID, c.Registration)
+	if have == nil {
 		return fmt.Errorf("the seal log has no registration of the campaign by the digest %s", c.Registration)
 	}
-	have := sealedAs(log, c.ID, c.Registration)
 	var record struct {
 		Plan string `json:"plan"`
 	}

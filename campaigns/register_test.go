@@ -54,10 +54,10 @@ func TestQ4_ARegistrationFollowsWhatWasRead(t *testing.T) {
 			t.Errorf("%s: %v", tc.what, err)
 		}
 		log, err := st.SealLog(t.Context())
-		if err != nil || len(log) != tc.rows || Sealed(log, p.ID, p.Registration) != (tc.err == nil) {
+		if err != nil || len(log) != tc.rows || (registeredBy(log, p.ID, p.Registration) != nil) != (tc.err == nil) {
 			t.Errorf("%s: %d rows, want %d, %v", tc.what, len(log), tc.rows, err)
 		}
-		if Sealed(log, p.ID, "") {
+		if registeredBy(log, p.ID, "") != nil {
 			t.Errorf("%s: no digest is the digest of the registration", tc.what)
 		}
 	}
