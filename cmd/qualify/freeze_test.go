@@ -32,18 +32,9 @@ func frozenFolder(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"ledger-two-books-01", "ledger-cash-tin-02"} {
-		for _, from := range []string{"ledger/", "gold/ledger/"} {
-			text, err := os.ReadFile("../../corpus/" + from + name + ".yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasSuffix(name, "-02") {
-				text = bytes.Replace(text, []byte("split: dev"), []byte("split: holdout"), 1)
-			}
-			write("qualify/cases/"+from+name+".yaml", string(text))
-		}
-	}
+	corpus := filepath.Join(dir, "qualify", "cases")
+	must(t, copyCases(corpus, "dev", "ledger-two-books-01"))
+	must(t, copyCases(corpus, "holdout", "ledger-cash-tin-02"))
 	demo, ok := campaigns.Builtin("demo")
 	if !ok {
 		t.Fatal("no built-in campaign")

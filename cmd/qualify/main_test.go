@@ -49,8 +49,9 @@ func (p plainCommand) Run() int {
 
 // TestScripts runs the command as its users do. The script command
 // "exits N qualify ARGS…" requires that exit code; "spoil FILE" changes one bit
-// of a file, and the second time changes it back; "holdout FOLDER" adds holdout
-// cases of six families to a corpus.
+// of a file, and the second time changes it back; "holdout FOLDER CASES…" adds
+// built-in dev cases to a corpus, as holdout cases. They are no secret, so they
+// may be run in a test as often as one likes.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -104,19 +105,17 @@ func spoil(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, data, 0o600))
 }
 
-// addHoldout adds built-in dev cases of six families to a corpus, as holdout
-// cases. They are no secret, so they may be run in a test as often as one likes.
+// addHoldout adds built-in dev cases to a corpus, as holdout cases.
 func addHoldout(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: holdout FOLDER")
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: holdout FOLDER CASES...")
 	}
-	ts.Check(copyAsHoldout(ts.MkAbs(args[0]),
-		"answer-opening-hours-01", "brief-outage-01", "change-venue-01", "errand-meter-01", "facts-lease-01", "ledger-two-books-01"))
+	ts.Check(copyCases(ts.MkAbs(args[0]), "holdout", args[1:]...))
 }
 
-// copyAsHoldout copies built-in dev cases and their gold into the corpus in dir,
-// as holdout cases.
-func copyAsHoldout(dir string, cases ...string) error {
+// copyCases copies built-in dev cases and their gold into the corpus in dir, as
+// cases of a split.
+func copyCases(dir, split string, cases ...string) error {
 	for _, id := range cases {
 		family, _, _ := strings.Cut(id, "-")
 		for _, from := range []string{family, "gold/" + family} {
@@ -132,7 +131,7 @@ func copyAsHoldout(dir string, cases ...string) error {
 			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 				return err
 			}
-			if err := os.WriteFile(to, bytes.Replace(text, []byte("\nsplit: dev"), []byte("\nsplit: holdout"), 1), 0o600); err != nil {
+			if err := os.WriteFile(to, bytes.Replace(text, []byte("\nsplit: dev"), []byte("\nsplit: "+split), 1), 0o600); err != nil {
 				return err
 			}
 		}
