@@ -159,20 +159,24 @@ func TestQ4_OneChangedByteIsNamed(t *testing.T) {
 	}
 }
 
+// anotherBuild is the command with one byte more: it does the same, and its digest
+// is another. No revision is stamped into either, so their digests stand for their
+// code.
+func anotherBuild(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(qualifyBin(t))
+	must(t, err)
+	other := filepath.Join(t.TempDir(), "qualify")
+	must(t, os.WriteFile(other, append(text, 0), 0o700)) //nolint:gosec // a program
+	return other
+}
+
 // TestQ4_AnotherBinaryIsNamed lets a copy of the binary with one byte more, and
 // the binary itself, verify one freeze.
 func TestQ4_AnotherBinaryIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := frozenFolder(t)
-	bin := qualifyBin(t)
-	other := filepath.Join(t.TempDir(), "qualify")
-	text, err := os.ReadFile(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, append(text, 0), 0o755); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
+	bin, other := qualifyBin(t), anotherBuild(t)
 	do := func(bin string, args ...string) (string, int) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), bin, args...)

@@ -13,35 +13,14 @@ import (
 	"github.com/agentrooms/qualify/freeze"
 )
 
-// twoBuilds makes two binaries that do the same and whose digests differ. No
-// revision is stamped into them, so their digests stand for their code, and the
-// same file is another campaign in each.
-func twoBuilds(t *testing.T) (bins [2]string) {
-	t.Helper()
-	dir := t.TempDir()
-	for i := range bins {
-		bins[i] = filepath.Join(dir, fmt.Sprint("qualify", i))
-	}
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bins[0], ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	data, err := os.ReadFile(bins[0])
-	if err == nil {
-		err = os.WriteFile(bins[1], append(data, 0), 0o700)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bins
-}
-
 // TestQ4_TwoProcessesOpenOneHoldout: two builds, both allowed by one freeze, run
-// the holdout at the same time as two campaigns, in one store, and in one store
-// with a copy of its log in a file. One opens it and runs; the other exits 5 and
-// runs no trial; nothing is wrong with the log.
+// the holdout at the same time as two campaigns, since the same file is another
+// campaign in each build, in one store, and in one store with a copy of its log in
+// a file. One opens it and runs; the other exits 5 and runs no trial; nothing is
+// wrong with the log.
 func TestQ4_TwoProcessesOpenOneHoldout(t *testing.T) {
 	t.Parallel()
-	bins := twoBuilds(t)
+	bins := [2]string{qualifyBin(t), anotherBuild(t)}
 	base := heldOut{dir: frozenFolder(t)}
 	editFile(t, base.path("qualify/campaign.yaml"), "trials: 5", "trials: 1")
 	for round := range 4 {
