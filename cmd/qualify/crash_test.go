@@ -19,14 +19,13 @@ import (
 	"github.com/agentrooms/qualify/evaluator"
 )
 
+// buildFolder is where the command is built. It lasts as long as the process.
+var buildFolder string
+
 // buildQualify builds the command once, without the race detector, for tests
 // that start many processes.
 var buildQualify = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "qualify-bin-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "qualify")
+	bin := filepath.Join(buildFolder, "qualify")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -28,21 +28,23 @@ func TestMain(m *testing.M) {
 // plainCommand runs the tests with a command qualify that is built without the
 // race detector, which makes hundreds of processes several times slower and finds
 // little that the same code does not show inside this one. QUALIFY_LONG=1 keeps
-// it.
+// it. What was built is removed at the end.
 type plainCommand struct{ tests *testing.M }
 
 // Run implements testscript.TestingM.
 func (p plainCommand) Run() int {
-	if underRace && os.Getenv("QUALIFY_LONG") == "" {
-		bin, err := buildQualify()
-		if err == nil {
-			err = os.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var err error
+	if buildFolder, err = os.MkdirTemp("", "qualify-bin-"); err == nil {
+		defer func() { _ = os.RemoveAll(buildFolder) }()
+		if underRace && !long() {
+			if _, err = buildQualify(); err == nil {
+				err = os.Setenv("PATH", buildFolder+string(os.PathListSeparator)+os.Getenv("PATH"))
+			}
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(filepath.Dir(bin)) }()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return p.tests.Run()
 }
