@@ -99,46 +99,50 @@ func (r *records) read(ctx context.Context, st store.Store, id string, o Options
 	return r.readHeads(ctx, st)
 }
 
+// account names a ceiling.
+type account struct {
+	name  string
+	funds store.Funds
+}
+
 // readAccount reads the ceilings that the campaign drew on, or would, and who
 // else drew on them.
-func (r *records) readAccount(ctx context.Context, st store.Store, o Options, ledger []store.LedgerRow) error {
-	id := r.campaign.ID
-	own, err := st.Allotments(ctx, id)
-	if err != nil {
-		return fmt.Errorf("allotments of %s: %w", id, err)
-	}
-	type account struct {
-		name  string
-		funds store.Funds
+func (r *records) readAccount(ctx context.Context, st store.Store, o Options, ledger []store.LedgerRow) (err error) {
+	if r.allotments, err = st.Allotments(ctx, r.campaign.ID); err != nil {
+		return fmt.Errorf("allotments of %s: %w", r.campaign.ID, err)
 	}
 	drawn := map[account]bool{}
-	for i := range own {
-		drawn[account{own[i].Ceiling, own[i].Funds}] = true
+	for i := range r.allotments {
+		drawn[account{r.allotments[i].Ceiling, r.allotments[i].Funds}] = true
 	}
-	if len(own) == 0 {
+	if len(drawn) == 0 {
 		drawn[account{o.Ceiling, o.Funds}] = true
 	}
-	all, err := st.Ceilings(ctx)
-	if err != nil {
+	if r.ceilings, err = st.Ceilings(ctx); err != nil {
 		return fmt.Errorf("ceilings: %w", err)
 	}
-	for i := range all {
-		if c := &all[i]; drawn[account{c.Name, c.Funds}] {
-			r.ceilings = append(r.ceilings, *c)
-		}
-	}
-	drew := map[string]bool{} // campaigns that the ledger names
+	r.ceilings = slices.DeleteFunc(r.ceilings, func(c store.Ceiling) bool { return !drawn[account{c.Name, c.Funds}] })
 	for i := range ledger {
-		row := &ledger[i]
-		if !drawn[account{row.Ceiling, row.Funds}] {
-			continue
-		}
-		r.ledger = append(r.ledger, *row)
-		if row.Kind == kindAllot && row.Campaign != id {
-			drew[row.Campaign] = true
+		if row := &ledger[i]; drawn[account{row.Ceiling, row.Funds}] {
+			r.ledger = append(r.ledger, *row)
 		}
 	}
-	r.allotments = own
+	return r.readOthers(ctx, st, drawn)
+}
+
+// readOthers reads the other campaigns that drew on these ceilings and their
+// allotments on them, and puts all allotments in order of grant.
+func (r *records) readOthers(ctx context.Context, st store.Store, drawn map[account]bool) error {
+	granted := map[string]int64{} // row of the ledger by allotment
+	without := map[string]bool{}  // campaigns that the ledger names, without a record
+	for _, g := range grantsOf(r.ledger) {
+		granted[g.Ref] = g.N
+		without[g.Campaign] = true
+	}
+	campaigns, err := st.Campaigns(ctx, "")
+	if err != nil {
+		return fmt.Errorf("campaigns: %w", err)
+	}
 	draw := func(campaign string) (bool, error) {
 		as, err := st.Allotments(ctx, campaign)
 		if err != nil {
@@ -148,16 +152,12 @@ func (r *records) readAccount(ctx context.Context, st store.Store, o Options, le
 		r.allotments = append(r.allotments, as...)
 		return len(as) > 0, nil
 	}
-	campaigns, err := st.Campaigns(ctx, "")
-	if err != nil {
-		return fmt.Errorf("campaigns: %w", err)
-	}
-	to := &r.older
+	others := &r.older
 	for i := range campaigns {
 		c := &campaigns[i]
-		delete(drew, c.ID)
-		if c.ID == id {
-			to = &r.newer
+		delete(without, c.ID)
+		if c.ID == r.campaign.ID {
+			others = &r.newer
 			continue
 		}
 		draws, err := draw(c.ID)
@@ -165,16 +165,15 @@ func (r *records) readAccount(ctx context.Context, st store.Store, o Options, le
 			return err
 		}
 		if draws {
-			*to = append(*to, *c)
+			*others = append(*others, *c)
 		}
 	}
-	for _, c := range sortedKeys(drew) { // without a record
+	for _, c := range sortedKeys(without) {
 		if _, err := draw(c); err != nil {
 			return err
 		}
 	}
-	grants := grantsOf(r.ledger)
-	slices.SortStableFunc(r.allotments, func(a, b store.Allotment) int { return cmp.Compare(grants[a.ID].N, grants[b.ID].N) })
+	slices.SortStableFunc(r.allotments, func(a, b store.Allotment) int { return cmp.Compare(granted[a.ID], granted[b.ID]) })
 	return nil
 }
 

@@ -9,12 +9,12 @@ import (
 // kindAllot is the kind of the row of the ledger that grants an allotment.
 const kindAllot = "allot"
 
-// grantsOf are the rows that granted allotments, by allotment.
-func grantsOf(ledger []store.LedgerRow) map[string]store.LedgerRow {
-	out := map[string]store.LedgerRow{}
+// grantsOf are the rows that granted allotments, in their order.
+func grantsOf(ledger []store.LedgerRow) []store.LedgerRow {
+	var out []store.LedgerRow
 	for i := range ledger {
 		if ledger[i].Kind == kindAllot {
-			out[ledger[i].Ref] = ledger[i]
+			out = append(out, ledger[i])
 		}
 	}
 	return out
@@ -23,12 +23,7 @@ func grantsOf(ledger []store.LedgerRow) map[string]store.LedgerRow {
 // checkGrants says why the allotments are not those that the ledger grants, in
 // its order; "" when they are. So who drew, and how much, stands in both.
 func checkGrants(allotments []store.Allotment, ledger []store.LedgerRow) string {
-	var grants []store.LedgerRow
-	for i := range ledger {
-		if ledger[i].Kind == kindAllot {
-			grants = append(grants, ledger[i])
-		}
-	}
+	grants := grantsOf(ledger)
 	for i := range min(len(grants), len(allotments)) {
 		a, g := &allotments[i], &grants[i]
 		if g.Ref != a.ID || g.Campaign != a.Campaign || g.Ceiling != a.Ceiling || g.Funds != a.Funds || g.DeltaHeld != a.Sum {
