@@ -89,6 +89,18 @@ func (h *history) op() (string, store.Op) {
 	return o.room, o.op
 }
 
+// opThat is an operation with its room: one that fits, if the room that op draws
+// has any.
+func (h *history) opThat(fits func(*store.Op) bool) (room, id string) {
+	room, op := h.op()
+	for _, o := range must(h.stores[0].Load(h.ctx, room))(h.t, "load").Ops {
+		if fits(&o) {
+			return room, o.ID
+		}
+	}
+	return room, op.ID
+}
+
 func (h *history) create() {
 	r := storetest.NewRoom("c1/"+h.key(), 150)
 	r.Allotment = h.one("allotment", "a1", "a2")
@@ -147,12 +159,12 @@ func (h *history) receipt() {
 }
 
 func (h *history) reconcile() {
-	room, op := h.op()
+	room, op := h.opThat(func(o *store.Op) bool { return o.Status == store.OpUncertain })
 	r := store.Reconciliation{Executed: rapid.Bool().Draw(h.t, "executed"), Proof: "p"}
 	if r.Executed {
 		r.ChargedMicros, r.Usage = h.amount(), &engine.Usage{Output: 4}
 	}
-	h.each("reconcile", func(s store.Store) error { return s.Reconcile(h.ctx, room, op.ID, r) })
+	h.each("reconcile", func(s store.Store) error { return s.Reconcile(h.ctx, room, op, r) })
 }
 
 func (h *history) effect() {
@@ -173,16 +185,22 @@ func (h *history) close() {
 	h.each("close", func(s store.Store) error { return s.CloseRoom(h.ctx, room, word, 99) })
 }
 
+// grantRoom acknowledges an operation that overran, where there is one.
 func (h *history) grantRoom() {
-	room, op := h.op()
+	room, op := h.opThat(func(o *store.Op) bool { return o.Overran() && !o.Acknowledged })
 	h.each("grant to a room", func(s store.Store) error {
-		_, err := s.GrantRoom(h.ctx, room, 400, []string{op.ID})
+		_, err := s.GrantRoom(h.ctx, room, 400, []string{op})
 		return err
 	})
 }
 
 func (h *history) deliver() {
-	room, id := h.room(), h.one("note", "n1", "n2", "n3")
+	room := h.room()
+	ids := []string{"n1"} // there or not
+	for _, e := range must(h.stores[0].Outbox(h.ctx, room))(h.t, "outbox") {
+		ids = append(ids, e.ID)
+	}
+	id := h.one("note", ids...)
 	h.each("deliver", func(s store.Store) error { return s.Delivered(h.ctx, room, id) })
 }
 
@@ -195,7 +213,15 @@ func (h *history) allot() {
 }
 
 func (h *history) release() {
-	id, charged, keep := h.one("allotment", "a1", "a2", "a3", "a4", "a5", "a6", "a7"), h.amount(), h.amount()/2
+	ids := []string{"a1", "a7"} // open or not
+	for _, campaign := range []string{"c1", "c2", "c3"} {
+		for _, a := range must(h.stores[0].Allotments(h.ctx, campaign))(h.t, "allotments") {
+			if !a.Released {
+				ids = append(ids, a.ID)
+			}
+		}
+	}
+	id, charged, keep := h.one("allotment", ids...), h.amount(), h.amount()/2
 	h.each("release", func(s store.Store) error { _, err := s.Release(h.ctx, id, charged, keep); return err })
 }
 
