@@ -156,30 +156,15 @@ func (s stage) forgeries() []forgery {
 	return []forgery{
 		// traces
 		{name: "a trial is left out", by: "traces", words: "no closed trial is recorded", edit: func(t *testing.T, e, _ *exhibit) { e.dropTrial(t, key) }},
-		{name: "a trace stands for another trial", by: "traces", words: "the trace is of trial shed-loans-01/legacy/0", edit: func(t *testing.T, e, _ *exhibit) {
-			e.parts[tracePart(key)] = e.part(t, tracePart(legacy))
-			for _, o := range e.objects(t, trialsPart) {
-				if o["key"] == legacy {
-					e.trial(t, key, func(mine object) { mine["trace"], mine["trace_digest"] = o["trace"], o["trace_digest"] })
-				}
-			}
-		}},
-		{name: "an effect is left out of a trace", by: "traces", words: "is not the one that the room's rows stand for", edit: func(t *testing.T, e, _ *exhibit) {
-			e.trace(t, key, func(rs []object) []object {
-				i := slices.IndexFunc(rs, func(r object) bool { return r["rec"] == "effect" })
-				return slices.Delete(rs, i, i+1)
-			})
-		}},
+		{name: "a trace stands for another trial", by: "traces", words: "the trace is of trial shed-loans-01/legacy/0", edit: func(t *testing.T, e, _ *exhibit) { e.takeTrace(t, key, e, legacy) }},
+		{name: "an effect is left out of a trace", by: "traces", words: "is not the one that the room's rows stand for", edit: func(t *testing.T, e, _ *exhibit) { e.dropEffect(t, key) }},
 		{name: "an effect is left out of trace and room", by: "traces", words: "is not the one that the room's rows stand for", edit: func(t *testing.T, e, _ *exhibit) {
 			e.room(t, key, func(o object) {
 				effects, _ := o["effects"].([]any)
 				o["effects"] = effects[1:]
 			})
 			e.dropBodies(t, key)
-			e.trace(t, key, func(rs []object) []object {
-				i := slices.IndexFunc(rs, func(r object) bool { return r["rec"] == "effect" })
-				return slices.Delete(rs, i, i+1)
-			})
+			e.dropEffect(t, key)
 		}},
 		{name: "an event of a room is rewritten", by: "traces", words: "the event differs from the receipt", edit: func(t *testing.T, e, _ *exhibit) {
 			e.room(t, key, func(o object) {
@@ -222,14 +207,7 @@ func (s stage) forgeries() []forgery {
 			})
 			e.trial(t, key, money)
 		}},
-		{name: "a trace of another campaign", by: "traces", words: "the trace is of another plan", edit: func(t *testing.T, e, o *exhibit) {
-			e.parts[tracePart(key)] = o.part(t, tracePart(key))
-			for _, theirs := range o.objects(t, trialsPart) {
-				if theirs["key"] == key {
-					e.trial(t, key, func(mine object) { mine["trace"], mine["trace_digest"] = theirs["trace"], theirs["trace_digest"] })
-				}
-			}
-		}},
+		{name: "a trace of another campaign", by: "traces", words: "the trace is of another plan", edit: func(t *testing.T, e, o *exhibit) { e.takeTrace(t, key, o, key) }},
 		{name: "contents of a room are others", by: "traces", words: "the content does not match its digest", edit: func(t *testing.T, e, _ *exhibit) {
 			e.lines(t, bodiesPart(key), func(all []object) []object {
 				text, _ := all[0]["text"].(string)

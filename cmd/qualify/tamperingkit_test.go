@@ -266,6 +266,27 @@ func (e *exhibit) trace(t *testing.T, key string, edit func([]object) []object) 
 	e.trial(t, key, func(o object) { o["trace"], o["trace_digest"] = prev, prev })
 }
 
+// takeTrace gives a trial the trace of another one, of o, with what its record says
+// of it.
+func (e *exhibit) takeTrace(t *testing.T, key string, o *exhibit, other string) {
+	t.Helper()
+	e.parts[tracePart(key)] = o.part(t, tracePart(other))
+	for _, theirs := range o.objects(t, trialsPart) {
+		if theirs["key"] == other {
+			e.trial(t, key, func(mine object) { mine["trace"], mine["trace_digest"] = theirs["trace"], theirs["trace_digest"] })
+		}
+	}
+}
+
+// dropEffect leaves the first effect out of a trial's trace.
+func (e *exhibit) dropEffect(t *testing.T, key string) {
+	t.Helper()
+	e.trace(t, key, func(rs []object) []object {
+		i := slices.IndexFunc(rs, func(r object) bool { return r["rec"] == "effect" })
+		return slices.Delete(rs, i, i+1)
+	})
+}
+
 // trial edits the record of a trial, and enters the new set of traces in the
 // log.
 func (e *exhibit) trial(t *testing.T, key string, edit func(object)) {
