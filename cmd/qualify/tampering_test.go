@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"github.com/agentrooms/qualify/evaluator/gate"
 	"github.com/agentrooms/qualify/freeze"
 	"github.com/agentrooms/qualify/reports/attest"
-	"github.com/agentrooms/qualify/reports/bundle"
 )
 
 // stage is a folder with campaigns of which there are bundles and attestations.
@@ -637,22 +635,15 @@ func withholdings() []forgery {
 // store it was made from.
 func (s stage) packedOtherwise(t *testing.T, mine, again *exhibit) {
 	t.Helper()
-	packed, err := os.Open(s.path("mine.tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tar bytes.Buffer
-	if err := errors.Join(bundle.Decompress(&tar, packed, mostBundle), packed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	tar := unpacked(t, s.path("mine.tar.zst"))
 	want := s.digest(t, s.path("mine.tar.zst"))
-	forms := map[string][]byte{"mine.tar": tar.Bytes()}
+	forms := map[string][]byte{"mine.tar": tar}
 	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedBestCompression} {
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level))
 		if err != nil {
 			t.Fatal(err)
 		}
-		forms[fmt.Sprint("level", int(level), ".tar.zst")] = z.EncodeAll(tar.Bytes(), nil)
+		forms[fmt.Sprint("level", int(level), ".tar.zst")] = z.EncodeAll(tar, nil)
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}

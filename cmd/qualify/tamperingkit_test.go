@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,21 +26,25 @@ type exhibit struct {
 	envelope []byte
 }
 
-// readExhibit unpacks a bundle.
-func readExhibit(t *testing.T, file string, envelope []byte) *exhibit {
+// unpacked is the tar of a bundle.
+func unpacked(t *testing.T, file string) []byte {
 	t.Helper()
 	packed, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tar bytes.Buffer
-	if err := bundle.Decompress(&tar, packed, mostBundle); err != nil {
+	if err := errors.Join(bundle.Decompress(&tar, packed, mostBundle), packed.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := bundle.Open(bytes.NewReader(tar.Bytes()), int64(tar.Len()))
+	return tar.Bytes()
+}
+
+// readExhibit reads a bundle.
+func readExhibit(t *testing.T, file string, envelope []byte) *exhibit {
+	t.Helper()
+	tar := unpacked(t, file)
+	b, err := bundle.Open(bytes.NewReader(tar), int64(len(tar)))
 	if err != nil {
 		t.Fatal(err)
 	}
