@@ -30,7 +30,7 @@ const (
 
 // withheldBodies is the word for a bundle without prompts, replies and tool
 // results.
-const withheldBodies = "bodies"
+const withheldBodies = bundle.Bodies
 
 // mostBundle bounds what a bundle unpacks to, in bytes.
 const mostBundle = 64 << 30

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"reflect"
 	"slices"
 
 	"filippo.io/age"
@@ -152,7 +151,7 @@ func compareCases(m *Contents, cases *corpus.Corpus) error {
 				return fmt.Errorf("%w: case %s has digest %s, the manifest says %s", ErrFormat, id, now.Cases[id], orNone(want.Cases[id]))
 			}
 		}
-		if now.Digest != want.Digest || !reflect.DeepEqual(now.Cases, want.Cases) {
+		if now.Digest != want.Digest || !maps.Equal(now.Cases, want.Cases) {
 			return fmt.Errorf("%w: split %s is not the one of its manifest", ErrFormat, name)
 		}
 	}
