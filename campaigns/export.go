@@ -40,8 +40,7 @@ func export(h trace.Header, log *runtime.History, faults map[string]string) ([]b
 	if err := w.Header(h); err != nil {
 		return nil, nil, fmt.Errorf("export: %w", err)
 	}
-	x := exporter{w: w, log: log, faults: faults, ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
-	if err := x.run(); err != nil {
+	if err := newExporter(w, log, faults).run(); err != nil {
 		return nil, nil, fmt.Errorf("export: %w", err)
 	}
 	return bytes.Clone(buf.Bytes()), w.Trace(), nil
@@ -62,6 +61,11 @@ type exporter struct {
 	claim     *trace.Claim
 	messages  []trace.Message
 	artifacts map[string]trace.Artifact
+}
+
+// newExporter exports behind a header that w has.
+func newExporter(w *trace.Writer, log *runtime.History, faults map[string]string) *exporter {
+	return &exporter{w: w, log: log, faults: faults, ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
 }
 
 func (x *exporter) run() error {

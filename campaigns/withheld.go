@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/agentrooms/qualify/engine"
 	"github.com/agentrooms/qualify/engine/runtime"
@@ -29,14 +30,12 @@ func (p *Plan) CheckWithheld(ctx context.Context, rooms store.Rooms, s Seat, con
 	for i := range log.Effects {
 		log.Effects[i].Args.S = "null"
 	}
-	var buf bytes.Buffer
-	w := trace.NewWriter(&buf)
+	w := trace.NewWriter(io.Discard) // the kept records are compared, and not their bytes
 	w.Keep()
 	if err := w.Header(p.Header(s, log.Head.Machine)); err != nil {
 		return err
 	}
-	x := exporter{w: w, log: log, faults: s.Case.FaultKindsByID(), ready: map[int64]int64{}, artifacts: map[string]trace.Artifact{}}
-	if err := x.records(); err != nil {
+	if err := newExporter(w, log, s.Case.FaultKindsByID()).records(); err != nil {
 		return fmt.Errorf("room %s: %w", p.Room(s), err)
 	}
 	end := said.End // which is full of texts: its figures are compared with the room's head
