@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentrooms/qualify/corpus"
-	"github.com/agentrooms/qualify/engine/store"
 )
 
 // asking puts a policy and hypotheses at the head of a campaign file: "policy" is
@@ -116,14 +115,7 @@ func TestQ4_HypothesesAreRegistered(t *testing.T) {
 	if diff := cmp.Diff(want, record.Protocol); diff != "" {
 		t.Errorf("without hypotheses (-want +got):\n%s", diff)
 	}
-	c, err := corpus.Builtin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Reopen(store.Campaign{ID: p.ID, PlanDigest: p.PlanDigest, Registration: p.Registration, Plan: p.Canonical}, c, testModes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := reopened(t, p)
 	if diff := cmp.Diff(p.Hypotheses, again.Hypotheses); diff != "" {
 		t.Error(diff)
 	}

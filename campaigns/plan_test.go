@@ -59,6 +59,20 @@ func mustResolve(t *testing.T, edit func(string) string, change func(*ResolveInp
 	return p
 }
 
+// reopened is a plan as it comes back from the store.
+func reopened(t *testing.T, p *Plan) *Plan {
+	t.Helper()
+	c, err := corpus.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Reopen(campaignOf(p), c, testModes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
 func replace(old, now string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, now, 1) }
 }

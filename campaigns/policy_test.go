@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/agentrooms/qualify/corpus"
 	"github.com/agentrooms/qualify/engine/store"
 )
 
@@ -45,14 +44,7 @@ func TestQ5_ThePlanOfTheVerdictIsRegistered(t *testing.T) {
 	if p.ID == none.ID || p.ID == other.ID || p.Registration == other.Registration {
 		t.Errorf("ids %s, %s, %s", none.ID, p.ID, other.ID)
 	}
-	c, err := corpus.Builtin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Reopen(store.Campaign{ID: p.ID, PlanDigest: p.PlanDigest, Registration: p.Registration, Plan: p.Canonical}, c, testModes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := reopened(t, p)
 	if diff := cmp.Diff(p.Policy, again.Policy); diff != "" {
 		t.Error(diff)
 	}

@@ -40,6 +40,7 @@ func (h history) stores(p *Plan) {
 	}
 }
 
+// campaignOf is the campaign that a run of p stores first.
 func campaignOf(p *Plan) store.Campaign {
 	return store.Campaign{ID: p.ID, Name: p.Name, PlanDigest: p.PlanDigest, Registration: p.Registration, Plan: p.Canonical, Status: StatusRunning}
 }
