@@ -169,8 +169,7 @@ func TestPageStepsRefusesWhatWouldNotBeRun(t *testing.T) {
 // less than a minute.
 func TestQ4_Q8_TheProtocolPageIsTrue(t *testing.T) {
 	t.Parallel()
-	shell, err := exec.LookPath("sh")
-	if err != nil {
+	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("no sh: the page is for a POSIX shell")
 	}
 	bin := buildQualify(t)
@@ -182,18 +181,15 @@ func TestQ4_Q8_TheProtocolPageIsTrue(t *testing.T) {
 	defer cancel()
 	dir, all := t.TempDir(), ""
 	for _, s := range steps {
-		cmd := exec.CommandContext(ctx, shell, "-eu", "-c", s.commands)
-		cmd.Dir = dir
-		cmd.Env = append(environWithout("QUALIFY_"), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+dir)
-		out, err := cmd.CombinedOutput()
+		out, err := inShell(ctx, dir, s.commands, bin)
 		if err != nil {
 			t.Fatalf("%s:%d: %v\n%s\n%s", protocolPage, s.line, errors.Join(err, ctx.Err()), s.commands, out)
 		}
 		if !s.shown {
 			continue
 		}
-		if err := missingLine(s.want, string(out)); err != nil {
-			t.Errorf("%s:%d: %v; it prints\n%s", protocolPage, s.line, err, asOnThePage(string(out)))
+		if err := missingLine(s.want, out); err != nil {
+			t.Errorf("%s:%d: %v; it prints\n%s", protocolPage, s.line, err, asOnThePage(out))
 		}
 	}
 	for _, s := range steps {
@@ -218,6 +214,17 @@ func buildQualify(t *testing.T) string {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return bin
+}
+
+// inShell runs commands in dir, as somebody does who follows a page there, with
+// more folders before those of PATH. It returns what they print.
+func inShell(ctx context.Context, dir, commands string, more ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", commands)
+	cmd.Dir = dir
+	path := strings.Join(append(more, os.Getenv("PATH")), string(os.PathListSeparator))
+	cmd.Env = append(environWithout("QUALIFY_"), "PATH="+path, "HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // environWithout is the environment without the variables of a prefix.

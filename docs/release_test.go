@@ -2,10 +2,8 @@ package docs_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,12 +80,7 @@ func TestQ8_TheReleasePageIsTrue(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	try := func(commands string) (string, error) {
-		cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", commands)
-		cmd.Dir = dir
-		path := slices.Concat([]string{filepath.Join(dir, "tools"), bin}, filepath.SplitList(os.Getenv("PATH")))
-		cmd.Env = append(environWithout("QUALIFY_"), "HOME="+dir, "PATH="+strings.Join(path, string(os.PathListSeparator)))
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+		return inShell(ctx, dir, commands, filepath.Join(dir, "tools"), bin)
 	}
 	sh := func(commands string) string {
 		t.Helper()
