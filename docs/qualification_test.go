@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,11 +27,11 @@ func TestQ8_PublishedQualificationsHold(t *testing.T) {
 		base := strings.TrimSuffix(path, ".intoto.jsonl")
 		t.Run(filepath.Base(base), func(t *testing.T) {
 			t.Parallel()
-			key, err := attest.ParsePublic(readBeside(t, base+".pub"))
+			key, err := attest.ParsePublic([]byte(readPage(t, base+".pub")))
 			if err != nil {
 				t.Fatal(err)
 			}
-			signed, err := attest.Parse(readBeside(t, path))
+			signed, err := attest.Parse([]byte(readPage(t, path)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +43,7 @@ func TestQ8_PublishedQualificationsHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows, err := freeze.ParseRows(readBeside(t, base+".seal.jsonl"))
+			rows, err := freeze.ParseRows([]byte(readPage(t, base+".seal.jsonl")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +51,7 @@ func TestQ8_PublishedQualificationsHold(t *testing.T) {
 			for _, f := range log.Faults {
 				t.Errorf("seal log: %s", f)
 			}
-			holdsQualification(t, v, rows, &log, string(readBeside(t, base+".md")))
+			holdsQualification(t, v, rows, &log, readPage(t, base+".md"))
 		})
 	}
 }
@@ -77,13 +76,4 @@ func holdsQualification(t *testing.T, v *attest.Verified, rows []freeze.Row, log
 			t.Errorf("the page does not say %q", words)
 		}
 	}
-}
-
-func readBeside(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
