@@ -184,9 +184,6 @@ func (s *Service) again(ctx context.Context, ref Ref, o store.Op) (*engine.Comma
 	if err != nil {
 		return nil, err
 	}
-	if e.Outcome != engine.ReconciledExecuted {
-		e.Result = nil
-	}
 	return found(true, e.Result), nil
 }
 
@@ -203,7 +200,7 @@ func oneLine(text string) string {
 }
 
 // evidence is what the Reconciler port, if there is one, knows of a stored
-// operation.
+// operation. Only of one that it says was executed it has a result.
 func (s *Service) evidence(ctx context.Context, ref Ref, o store.Op) (Evidence, error) {
 	if s.cfg.Ports.Reconciler == nil {
 		return Evidence{}, nil
@@ -213,6 +210,9 @@ func (s *Service) evidence(ctx context.Context, ref Ref, o store.Op) (Evidence, 
 	})
 	if err != nil {
 		return Evidence{}, coded(fmt.Errorf("evidence of operation %s: %w", o.ID, err))
+	}
+	if e.Outcome != engine.ReconciledExecuted {
+		e.Result = nil
 	}
 	return e, nil
 }

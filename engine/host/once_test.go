@@ -142,6 +142,29 @@ func TestR47_ASettledCallStillGivesItsReply(t *testing.T) {
 	}
 }
 
+// R47: a reply that comes with the word that the call was not executed is none,
+// also where another process has settled the call as executed meanwhile.
+func TestR47_OnlyAnExecutedCallHasAReply(t *testing.T) {
+	t.Parallel()
+	x, op := doubtful(t)
+	reply, err := host.Reply(engine.TurnReply{Status: engine.StatusDone, Text: "of another call"}, 321)
+	x.must(err)
+	rooms, err := x.store.ListRooms(t.Context(), "")
+	x.must(err)
+	x.h.evidence = func(host.Operation) (host.Evidence, error) {
+		quicker := store.Reconciliation{Executed: true, Proof: "the server's log", ChargedMicros: 321, UsageSource: "actual"}
+		err := x.store.Reconcile(t.Context(), rooms[0].Room, op, quicker)
+		return host.Evidence{Outcome: engine.ReconciledNotExecuted, Proof: "an old log", Result: &reply}, err
+	}
+	if _, err := x.s.Reconcile(t.Context(), tenant, room, order("k"), op); err != nil {
+		t.Fatal(err)
+	}
+	x.tick()
+	if diff := cmp.Diff([]string{"plan coordinator", "turn clerk", "plan coordinator", "turn clerk", "turn editor", "review auditor"}, x.h.calls()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // R66: the owner's correction decides too: a new plan, new work, and the old
 // hold stays until proof comes.
 func TestR66_TheOwnerMayOrderTheWorkAnew(t *testing.T) {
