@@ -120,7 +120,7 @@ func (x *exporter) load(ctx context.Context, key string) (*room, error) {
 }
 
 // pack makes both files of a room. known is the number of bodies, if they were
-// read before; -1 reads them.
+// read before; -1 reads them, unless they are withheld.
 func (x *exporter) pack(ctx context.Context, key string, known int) (packed, int, error) {
 	r, err := x.load(ctx, key)
 	if err != nil {
@@ -257,13 +257,9 @@ func (x *exporter) rooms(ctx context.Context) error {
 	for _, key := range keys(x.records.rooms, roomName) {
 		p, open := x.open[key]
 		if !open {
-			was, seen := x.closed[key]
-			known := was.bodies
-			if !seen {
-				known = -1
-			}
+			was, seen := x.closed[key] // not where bodies are withheld
 			var err error
-			if p, _, err = x.pack(ctx, key, known); err != nil {
+			if p, _, err = x.pack(ctx, key, was.bodies); err != nil {
 				return err
 			}
 			if seen && sha256.Sum256(p.doc) != was.sum {
