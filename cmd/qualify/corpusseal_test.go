@@ -256,14 +256,12 @@ func TestQ4_NothingOfASealedCorpusIsWritten(t *testing.T) {
 	secret := secretIn(t, l.key)
 	do := func(args ...string) {
 		t.Helper()
-		cmd := inFolder(t, append(args, "--store", l.db())...)
-		cmd.Dir = l.dir
-		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp, "TEMP="+tmp, envCorpusKey+"="+l.key)
-		out, err := cmd.CombinedOutput()
-		if err != nil && cmd.ProcessState.ExitCode() != exitInconclusive {
-			t.Fatalf("%v: %v: %s", args, err, out)
+		env := []string{"TMPDIR=" + tmp, "TMP=" + tmp, "TEMP=" + tmp, envCorpusKey + "=" + l.key}
+		out, code := ran(t, l.dir, env, qualifyBin(t), append(args, "--store", l.db())...)
+		if code != exitOK && code != exitInconclusive {
+			t.Fatalf("%v: exit %d: %s", args, code, out)
 		}
-		if bytes.Contains(out, []byte(secret)) {
+		if strings.Contains(out, secret) {
 			t.Errorf("%v shows the key", args)
 		}
 	}

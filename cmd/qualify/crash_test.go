@@ -41,6 +41,19 @@ func qualifyBin(t *testing.T) string {
 	return bin
 }
 
+// ran runs a program in a folder to its end, with more variables in its
+// environment, and returns all that it printed and its exit code.
+func ran(t *testing.T, dir string, more []string, program string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), more...)
+	printed, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatalf("%s %v: %v", program, args, err)
+	}
+	return string(printed), cmd.ProcessState.ExitCode()
+}
+
 // goldenRates make a short campaign in which ack_lost, lost_reply and
 // missing_usage all fire; the test checks that they did.
 func goldenRates() map[string]string {

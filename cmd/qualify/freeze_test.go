@@ -197,11 +197,9 @@ func TestQ4_AnotherBinaryIsNamed(t *testing.T) {
 	if code != exitFail || !strings.HasPrefix(out, "binary ") || !strings.Contains(out, ": 1 difference,") {
 		t.Errorf("another binary: exit %d: %s", code, out)
 	}
-	held := exec.CommandContext(t.Context(), other, "run", "qualify/campaign.yaml", "--split", "holdout", "--freeze", "f_")
-	held.Dir = dir
-	talk, err := held.CombinedOutput()
-	if held.ProcessState == nil || held.ProcessState.ExitCode() != exitRefused || !strings.Contains(string(talk), ": binary ") {
-		t.Errorf("a holdout run by another binary: %v: %s", err, talk)
+	talk, code := ran(t, dir, nil, other, "run", "qualify/campaign.yaml", "--split", "holdout", "--freeze", "f_")
+	if code != exitRefused || !strings.Contains(talk, ": binary ") {
+		t.Errorf("a holdout run by another binary: exit %d: %s", code, talk)
 	}
 	if out, code := do(bin, "freeze", "create", "qualify/campaign.yaml", "--binary", other); code != exitOK || strings.Count(out, "\nbinary ") != 2 {
 		t.Fatalf("with both allowed: exit %d: %s", code, out)

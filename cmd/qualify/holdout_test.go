@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -379,14 +378,7 @@ func TestQ4_ACrashOpensOnce(t *testing.T) {
 		editFile(t, h.path("qualify/campaign.yaml"), "trials: 5", "trials: 1")
 		do := func(crash string, args ...string) (string, int) {
 			t.Helper()
-			cmd := exec.CommandContext(t.Context(), bin, args...)
-			cmd.Dir = h.dir
-			cmd.Env = append(os.Environ(), envCrashAt+"="+crash)
-			out, err := cmd.CombinedOutput()
-			if cmd.ProcessState == nil {
-				t.Fatal(err)
-			}
-			return string(out), cmd.ProcessState.ExitCode()
+			return ran(t, h.dir, []string{envCrashAt + "=" + crash}, bin, args...)
 		}
 		if out, code := do("", "freeze", "create", "qualify/campaign.yaml", "--store", h.db()); code != exitOK {
 			t.Fatalf("exit %d: %s", code, out)

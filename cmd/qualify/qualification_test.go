@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -34,13 +33,8 @@ func TestQ8_TheQualificationIsReproducedByItsScript(t *testing.T) {
 	dir := t.TempDir()
 	shell := func(want int, script string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "BIN="+bin, "TZ=Asia/Tokyo")
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() != want {
-			t.Fatalf("%s: %v, want exit %d:\n%s", script, err, want, out)
+		if out, code := ran(t, dir, []string{"BIN=" + bin, "TZ=Asia/Tokyo"}, "sh", "-c", script); code != want {
+			t.Fatalf("%s: exit %d, want %d:\n%s", script, code, want, out)
 		}
 	}
 	// A copy, so that both runs freeze the same files while somebody works on them.

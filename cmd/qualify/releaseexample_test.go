@@ -132,13 +132,11 @@ type releaseRepo struct{ signing }
 
 func (r releaseRepo) run(t *testing.T, exit int, name string, args ...string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), name, args...)
-	c.Dir = r.dir
-	out, err := c.CombinedOutput()
-	if got := c.ProcessState.ExitCode(); got != exit {
-		t.Fatalf("%s %v: exit %d, want %d, %v\n%s", name, args, got, exit, err, out)
+	out, code := ran(t, r.dir, nil, name, args...)
+	if code != exit {
+		t.Fatalf("%s %v: exit %d, want %d\n%s", name, args, code, exit, out)
 	}
-	return string(out)
+	return out
 }
 
 func newReleaseRepo(t *testing.T) releaseRepo {
@@ -212,10 +210,12 @@ func (r releaseRepo) published(t *testing.T) []string {
 	return out
 }
 
-// environment of a step or of make.
+// environment is what a step or make has besides that of the tests.
 func (r releaseRepo) environment(vars ...map[string]string) []string {
-	env := append(os.Environ(), "PATH="+r.path("tools")+string(os.PathListSeparator)+os.Getenv("PATH"), "GITHUB_REF_NAME=v1.2.0",
-		"GITHUB_STEP_SUMMARY="+r.path("summary.md"), "GITHUB_OUTPUT="+r.path("output"))
+	env := []string{
+		"PATH=" + r.path("tools") + string(os.PathListSeparator) + os.Getenv("PATH"), "GITHUB_REF_NAME=v1.2.0",
+		"GITHUB_STEP_SUMMARY=" + r.path("summary.md"), "GITHUB_OUTPUT=" + r.path("output"),
+	}
 	for _, m := range vars {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			env = append(env, k+"="+m[k])
@@ -265,10 +265,8 @@ func (r releaseRepo) runJob(t *testing.T, w *workflow, name string, outputs map[
 			env[k] = value(v)
 		}
 		must(t, os.WriteFile(r.path("output"), nil, 0o600))
-		c := exec.CommandContext(t.Context(), "bash", "-e", "-c", s.Run)
-		c.Dir, c.Env = r.dir, r.environment(w.Env, env)
-		if out, err := c.CombinedOutput(); err != nil {
-			return string(out), false
+		if out, code := ran(t, r.dir, r.environment(w.Env, env), "bash", "-e", "-c", s.Run); code != exitOK {
+			return out, false
 		}
 		lines, err := os.ReadFile(r.path("output"))
 		if err != nil {
@@ -437,10 +435,8 @@ func (r releaseRepo) make(t *testing.T, flags ...string) (failed bool, talk stri
 		t.Fatal(err)
 	}
 	r.run(t, exitOK, "make", "dist")
-	c := exec.CommandContext(t.Context(), "make", append([]string{"-f", file, "release", "TAG=v1.2.0"}, flags...)...)
-	c.Dir, c.Env = r.dir, r.environment()
-	out, err := c.CombinedOutput()
-	return err != nil, string(out)
+	talk, code := ran(t, r.dir, r.environment(), "make", append([]string{"-f", file, "release", "TAG=v1.2.0"}, flags...)...)
+	return code != exitOK, talk
 }
 
 // TestReleaseManagers_RunTheCommandsOfTheExamples: the three of the page are
