@@ -15,9 +15,10 @@ func TestQ8_NoOutputDestroysWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	for name, content := range map[string]string{
+	files := map[string]string{
 		"s.db": "store", "s.db-wal": "log", "cases/shed/a.yaml": "case", "cases.sealed": "{}", "corpus.key": "key", "other.txt": "other", "b.tar.zst": "bundle",
-	} {
+	}
+	for name, content := range files {
 		if err := os.MkdirAll(filepath.Dir(at(name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func TestQ8_NoOutputDestroysWhatIsNeeded(t *testing.T) {
 	}
 	refused(t, exitRefused, "this command reads that file", "report", "bundle", "c", "--corpus", at("cases.sealed"), "--store", store, "-o", at("cases.sealed"))
 	refused(t, exitRefused, "this command reads that file", "report", "bundle", "c", "--store", "bundle:"+at("b.tar.zst"), "-o", at("b.tar.zst"))
-	for name, want := range map[string]string{"s.db": "store", "s.db-wal": "log", "cases/shed/a.yaml": "case", "cases.sealed": "{}", "corpus.key": "key", "other.txt": "other", "b.tar.zst": "bundle"} {
+	for name, want := range files {
 		if got, err := os.ReadFile(at(name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v", name, got, err)
 		}

@@ -302,17 +302,29 @@ func TestQ4_AChangeVoidsTheBatch(t *testing.T) {
 	}
 }
 
-// registered is the campaign that the log registers.
+// registrations are the rows of the log that register campaigns.
+func registrations(t *testing.T, rows []freeze.Row) []freeze.RegistrationEntry {
+	t.Helper()
+	var out []freeze.RegistrationEntry
+	for _, r := range rows {
+		if r.Kind != freeze.KindRegistration {
+			continue
+		}
+		var e freeze.RegistrationEntry
+		must(t, json.Unmarshal(r.Body, &e))
+		out = append(out, e)
+	}
+	return out
+}
+
+// registered is the campaign that the log registers first.
 func registered(t *testing.T, rows []freeze.Row) string {
 	t.Helper()
-	for _, r := range rows {
-		var e freeze.RegistrationEntry
-		if r.Kind == freeze.KindRegistration && json.Unmarshal(r.Body, &e) == nil {
-			return e.Campaign
-		}
+	all := registrations(t, rows)
+	if len(all) == 0 {
+		t.Fatal("no registration")
 	}
-	t.Fatal("no registration")
-	return ""
+	return all[0].Campaign
 }
 
 // TestQ4_ASecondCampaignIsRefused: another campaign opens the holdout again only

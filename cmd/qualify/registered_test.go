@@ -12,7 +12,6 @@ import (
 
 	"github.com/agentrooms/qualify/campaigns"
 	"github.com/agentrooms/qualify/evaluator/gate"
-	"github.com/agentrooms/qualify/freeze"
 )
 
 // promised is a folder with a campaign that registers a policy of two looks and
@@ -54,23 +53,6 @@ func (h heldOut) dev(t *testing.T) (stderr string) {
 	return talk
 }
 
-// registrations are the rows of the log that register campaigns.
-func (h heldOut) registrations(t *testing.T) []freeze.RegistrationEntry {
-	t.Helper()
-	var out []freeze.RegistrationEntry
-	for _, r := range h.rows(t) {
-		var e freeze.RegistrationEntry
-		if r.Kind != freeze.KindRegistration {
-			continue
-		}
-		if err := json.Unmarshal(r.Body, &e); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
 // TestQ4_ARegistrationHoldsWhatIsPromised: everything that Q4.1 names stands in the
 // row in words and figures, so that whoever has the log needs no other file to
 // read it: hypotheses, primary metric, margins and why, alpha, trials, looks,
@@ -79,7 +61,7 @@ func TestQ4_ARegistrationHoldsWhatIsPromised(t *testing.T) {
 	t.Parallel()
 	h := promised(t)
 	h.dev(t)
-	rows := h.registrations(t)
+	rows := registrations(t, h.rows(t))
 	if len(rows) != 1 {
 		t.Fatalf("%d registrations", len(rows))
 	}
@@ -148,7 +130,7 @@ func TestQ4_WhatWasRegisteredIsShown(t *testing.T) {
 	}
 	editFile(t, h.path("qualify/campaign.yaml"), "trials: 2", "trials: 1")
 	h.dev(t)
-	rows := h.registrations(t)
+	rows := registrations(t, h.rows(t))
 	if len(rows) != 3 || rows[0].Predecessor != "" || rows[1].Predecessor != rows[0].Campaign || rows[2].Predecessor != rows[1].Campaign {
 		t.Fatalf("registered %+v", rows)
 	}
