@@ -249,17 +249,38 @@ func (s *Store) prepareSchema(ctx context.Context, conn *sql.Conn, fresh bool, s
 	if s.opts.ReadOnly {
 		return checkLedgers(ctx, conn, s.opts.Ledgers)
 	}
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
-		return driverError("switch to WAL", err)
-	}
-	if mode != "wal" {
-		return fmt.Errorf("the file system allows no write-ahead log (journal mode %s): %w", mode, store.ErrInvalid)
+	if err := switchToWAL(ctx, conn); err != nil {
+		return err
 	}
 	if s.backup, err = migrate(ctx, conn, s.path, steps); err != nil {
 		return err
 	}
 	return checkLedgers(ctx, conn, s.opts.Ledgers)
+}
+
+// walTries bounds how often switchToWAL finds another connection at the same.
+const walTries = 100
+
+// switchToWAL makes sure that the file has a write-ahead log. SQLite asks the busy
+// handler in vain here, since the switch begins as a read: of two connections that
+// switch at once, one fails. Beginning a write does wait for the other.
+func switchToWAL(ctx context.Context, conn *sql.Conn) error {
+	var mode string
+	for tries := 1; ; tries++ {
+		err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+		if isBusy(err) && tries < walTries {
+			if _, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE; ROLLBACK"); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return driverError("switch to WAL", err)
+		}
+		if mode != "wal" {
+			return fmt.Errorf("the file system allows no write-ahead log (journal mode %s): %w", mode, store.ErrInvalid)
+		}
+		return nil
+	}
 }
 
 // has reports that the store was opened with a ledger, which it then has.

@@ -346,6 +346,40 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 
 // TestManyCreateTheFileAtOnce: processes that start together on a fresh path
 // all get the one store.
+// TestOpenWaitsForAnotherThatMakesTheFile: the switch to a write-ahead log waits
+// for a write of another connection like every write does.
+func TestOpenWaitsForAnotherThatMakesTheFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.db")
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("BEGIN IMMEDIATE")
+	must(t, err)
+	if _, err := Open(t.Context(), path, Options{Create: true, BusyTimeout: 20 * time.Millisecond}); !isBusy(err) {
+		t.Errorf("past the busy timeout: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		s, err := Open(t.Context(), path, Options{Create: true})
+		if err == nil {
+			err = s.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	_, err = db.Exec("COMMIT")
+	must(t, err)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestManyCreateTheFileAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new folder", "s.db")
