@@ -25,6 +25,11 @@ func (l FileLog) SealLog(ctx context.Context) ([]Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(l.Path); err == nil {
+		if err := regular(info, l.Path); err != nil {
+			return nil, err // before it is opened: a pipe without a writer would block
+		}
+	}
 	f, err := os.Open(l.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return []Row{}, nil
@@ -164,13 +169,20 @@ func last(rows []Row) Row {
 	return rows[len(rows)-1]
 }
 
+func regular(info fs.FileInfo, path string) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w: is no regular file; name a file", path, ErrLog)
+	}
+	return nil
+}
+
 func readLog(f *os.File, path string) ([]Row, error) {
 	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err == nil {
+		err = regular(info, path)
+	}
+	if err != nil {
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w: is no regular file", path, ErrLog)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostLog+1))
 	if err != nil {

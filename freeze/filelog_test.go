@@ -83,6 +83,19 @@ func TestQ4_ABrokenFileIsLeftAsItIs(t *testing.T) {
 	}
 }
 
+// TestQ4_APipeIsNoLog: nobody writes to this one, and nobody waits for it.
+func TestQ4_APipeIsNoLog(t *testing.T) {
+	t.Parallel()
+	l := FileLog{filepath.Join(t.TempDir(), "seal.jsonl")}
+	mkfifo(t, l.Path)
+	if _, err := l.SealLog(t.Context()); !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "is no regular file; name a file") {
+		t.Errorf("a pipe is read as a log: %v", err)
+	}
+	if _, err := l.AppendSeal(t.Context(), KindUse, []byte("{}")); !errors.Is(err, ErrLog) {
+		t.Errorf("a pipe is appended to as a log: %v", err)
+	}
+}
+
 // TestQ4_AFileTakesOverWhatItLacks, and nothing of a log that is another one or
 // no chain.
 func TestQ4_AFileTakesOverWhatItLacks(t *testing.T) {
